@@ -23,8 +23,9 @@ func TestSelectPrefers(t *testing.T) {
 		{"the sum on one side if the other side is dear", 0, article(4, 2), []int64{1, 0, 2, 0, 8, 9, 7}, article(1, 3, 6, 7)},
 		{"through self, whatever it costs", 7, Set{}, []int64{1, 1, 1, 1, 1, 99, 99}, article(4, 6, 7)},
 		{"self for nothing", 6, Set{}, []int64{1, 1, 1, 1, 2, huge, 1}, article(4, 6, 7)},
-		{"a negative cost is 0", 0, Set{}, []int64{math.MinInt64, 0, 0, 0, 0, 0, -5}, article(4, 2, 1)},
+		{"a negative cost is 0", 0, Set{}, []int64{-5, 0, math.MinInt64, 0, 0, 0, 0}, article(4, 2, 1)},
 		{"the highest costs do not make it impossible", 0, Set{}, []int64{huge, huge, huge, huge, huge, huge, huge}, article(4, 2, 1)},
+		{"a sum past the highest number is not a low one", 0, Set{}, []int64{huge, huge, huge, 0, 0, huge, 0}, article(4, 6, 5)},
 		{"no member is -1 or any other index", -8, Set{}, []int64{9, 1, 9, 1, 1, 1, 1}, article(4, 6, 5)},
 		{"nor one past the end", 8, Set{}, []int64{9, 1, 9, 1, 1, 1, 1}, article(4, 6, 5)},
 	} {
@@ -81,6 +82,9 @@ func TestStrangersDoNotMatter(t *testing.T) {
 	}
 	if q, ok := tree.Select(strangers.With(1).With(2), -1, nil); !ok || q != NewSet(1, 2) {
 		t.Errorf("asks %v, %v; want {1,2}", q, ok)
+	}
+	if q, ok := tree.Select(strangers.With(1).With(2), 5, nil); !ok || q != NewSet(1, 2) {
+		t.Errorf("a stranger that is up asks %v, %v; want {1,2}", q, ok)
 	}
 }
 

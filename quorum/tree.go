@@ -111,13 +111,13 @@ func Majority(n int) int { return n/2 + 1 }
 
 // Rotation returns the rotation of a lock's tree among n members: the 64-bit
 // FNV-1a hash of the lock's name, modulo n. All members must agree on it, so it
-// is part of the protocol and never changes. With fewer than two members it is 0.
+// is part of the protocol and never changes. With no members it is 0.
 func Rotation(lock string, n int) int {
 	const (
 		offset = 14695981039346656037
 		prime  = 1099511628211
 	)
-	if n < 2 {
+	if n < 1 {
 		return 0
 	}
 	// Inline, since a hash.Hash would allocate once a lock call.
