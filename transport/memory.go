@@ -181,7 +181,7 @@ func (n *Network) send(from *memoryNode, to string, payload []byte, answer bool)
 			due = link.lastDue
 		}
 		link.lastDue = due
-		receiver.inbox.put(parcel{due: due, from: from.name, payload: payload}, n.cfg.QueueMessages)
+		receiver.inbox.put(parcel{due: due, from: from.name, payload: payload}, n.cfg.QueueMessages, &from.count)
 		there = n.delay(link)
 	}
 	return true

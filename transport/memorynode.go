@@ -28,9 +28,7 @@ type memoryNode struct {
 var _ Transport = (*memoryNode)(nil)
 
 func newMemoryNode(n *Network, name string) *memoryNode {
-	m := &memoryNode{net: n, name: name, done: make(chan struct{})}
-	m.inbox = newInbox(&m.count)
-	return m
+	return &memoryNode{net: n, name: name, inbox: newInbox(), done: make(chan struct{})}
 }
 
 // Start implements [Transport].
@@ -158,7 +156,6 @@ func (m *memoryNode) open(p parcel, in *Interner) {
 
 // inbox holds what is on its way to one node, the next due first.
 type inbox struct {
-	count *counters
 	ready chan struct{} // of one: the head may have changed
 
 	mu      sync.Mutex
@@ -168,19 +165,20 @@ type inbox struct {
 	hinted  map[string]bool // names with a hint under way: one at a time is enough
 }
 
-func newInbox(count *counters) *inbox {
+func newInbox() *inbox {
 	return &inbox{
-		count: count, ready: make(chan struct{}, 1),
-		from: make(map[string]int), hinted: make(map[string]bool),
+		ready: make(chan struct{}, 1),
+		from:  make(map[string]int), hinted: make(map[string]bool),
 	}
 }
 
-// put adds a message and drops the oldest of its sender beyond the limit.
-func (b *inbox) put(p parcel, limit int) {
+// put adds a message and drops the oldest of its sender beyond the limit, counted
+// for the sender.
+func (b *inbox) put(p parcel, limit int, sender *counters) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.from[p.from] >= limit {
-		b.dropOldest(p.from)
+	if b.from[p.from] >= limit && b.dropOldest(p.from) {
+		sender.droppedFull.Add(1)
 	}
 	b.from[p.from]++
 	b.push(p)
@@ -209,18 +207,19 @@ func (b *inbox) push(p parcel) {
 
 // dropOldest loses the message of a sender that was sent first. It looks at all
 // parcels, which only a full queue costs.
-func (b *inbox) dropOldest(from string) {
+func (b *inbox) dropOldest(from string) bool {
 	oldest := -1
 	for i, p := range b.parcels {
 		if p.from == from && p.payload != nil && (oldest < 0 || p.seq < b.parcels[oldest].seq) {
 			oldest = i
 		}
 	}
-	if oldest >= 0 {
-		heap.Remove(&b.parcels, oldest)
-		b.from[from]--
-		b.count.droppedFull.Add(1)
+	if oldest < 0 {
+		return false
 	}
+	heap.Remove(&b.parcels, oldest)
+	b.from[from]--
+	return true
 }
 
 // next returns a parcel that is due, or how long it is until one is (0: none).
