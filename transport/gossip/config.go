@@ -31,6 +31,7 @@ const (
 	unresolvedTTL  = 500 * time.Millisecond // the same while it has no address at all
 	leaveTimeout   = 400 * time.Millisecond
 
+	minRetransmit     = 4
 	maxGossipInterval = 200 * time.Millisecond
 )
 
@@ -223,6 +224,9 @@ func (c *Config) memberlistConfig(t *netTransport, v *view, logTo *logWriter) *m
 	m.RequireNodeNames = true
 	// Packets are small, and an unpacker is one more thing to attack.
 	m.EnableCompression = false
+	// A piece of news is passed on this often, by each node, whomever to; with the 2
+	// of the local preset all of it may go to the one member that it is about.
+	m.RetransmitMult = max(m.RetransmitMult, minRetransmit)
 	m.TCPTimeout = min(m.TCPTimeout, streamTimeout)
 	// Nothing is sent while there is no news, so this costs nothing; it lets the
 	// farewell out in the short time that Close has.

@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -78,6 +79,9 @@ func (s *stream) take(n int) ([]byte, error) {
 	s.head = slices.Grow(s.head, n)[:at+n]
 	got, err := io.ReadFull(s.Conn, s.head[at:])
 	s.left -= got
+	if at > 0 && errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
 	return s.head[at:], err
 }
 
