@@ -1,0 +1,332 @@
+package node
+
+import (
+	"math"
+
+	"github.com/treequorum/dmutex/quorum"
+)
+
+// voteMargin is the part of T, as a divisor, by which a holder's majority must
+// outlast the present, or it asks the remaining members: votes last T/3 and
+// KeepAlives come each T/8, so less than T/6 is left only when one is late.
+const voteMargin = 6
+
+// work looks at a request anew: whom to ask, whether the lock is held, lost or
+// hopeless, and when to look again. It may end the request, so callers must not
+// touch r afterwards.
+func (n *Node) work(r *request) {
+	if r.state == requestHolding {
+		n.workHolding(r)
+	} else {
+		n.workWaiting(r)
+	}
+}
+
+func (n *Node) workWaiting(r *request) {
+	up := n.upSet()
+	if !n.updateBelow(r, up) || !n.failCallers(r) {
+		return
+	}
+	if r.state == requestWaiting {
+		if !n.wanted(r, up) {
+			n.choose(r, up)
+		}
+		n.askMissing(r, n.tm.repeat)
+		if until, _ := n.deadline(r); until > n.now { // R19
+			n.hold(r)
+			return
+		}
+	}
+	n.tellWaiting(r)
+	n.schedule(r)
+}
+
+// updateBelow withdraws a request that sees fewer than a majority up for T/2, so
+// that a half-connected node with a low timestamp does not block the others, and
+// makes it again when enough are up (R23). It reports whether r still exists.
+func (n *Node) updateBelow(r *request, up quorum.Set) bool {
+	enough := up.Len() >= n.majority
+	if n.cfg.TreeOnly {
+		enough = r.tree.Contains(up)
+	}
+	switch {
+	case !enough && n.differing():
+		n.failAll(r, FailDiffers) // R29
+		return false
+	case enough && r.state == requestWithdrawn:
+		r.state, r.id = requestWaiting, n.nextID()
+		clear(r.asks)
+		r.below, r.want = 0, quorum.Set{}
+	case enough:
+		r.below = 0
+	case r.below == 0:
+		r.below = n.now
+	case r.state == requestWaiting && n.now >= r.below.Add(n.tm.withdraw):
+		n.releaseAll(r)
+		r.state, r.want = requestWithdrawn, quorum.Set{}
+	}
+	return true
+}
+
+func (n *Node) differing() bool {
+	for i := range n.peers {
+		if n.peers[i].differs {
+			return true
+		}
+	}
+	return false
+}
+
+// wanted reports whether those that are asked still suffice: all up, a quorum,
+// and a majority together with those that vote for the tree.
+func (n *Node) wanted(r *request, up quorum.Set) bool {
+	return r.want.Minus(up).Empty() && r.tree.Contains(r.want) && (n.cfg.TreeOnly || n.withVotes(r.want) >= n.majority)
+}
+
+// withVotes counts the members of s and those whose vote for the tree counts now.
+func (n *Node) withVotes(s quorum.Set) int {
+	for i := range n.peers {
+		if n.peers[i].treeUntil > n.now {
+			s = s.With(i)
+		}
+	}
+	return s.Len()
+}
+
+// choose selects whom to ask (R21): a quorum of members that are up, the own one
+// and the nearest first, and as many others as votes for the tree are missing.
+// Without a quorum all members are asked. Grants in hand are kept.
+func (n *Node) choose(r *request, up quorum.Set) {
+	for i := range n.values {
+		n.values[i] = n.cost(i)
+	}
+	want, ok := r.tree.Select(up, n.self, n.values)
+	if !ok {
+		r.want = quorum.All(len(n.members))
+		return
+	}
+	if !n.cfg.TreeOnly {
+		for _, i := range n.byCost() {
+			if n.withVotes(want) >= n.majority {
+				break
+			}
+			if up.Has(i) && n.peers[i].treeUntil <= n.now {
+				want = want.With(i)
+			}
+		}
+	}
+	r.want = want
+}
+
+// granted returns until when the grant of member i counts (R17); zero when there
+// is none.
+func (n *Node) granted(r *request, i int) Instant {
+	a := &r.asks[i]
+	if a.number == 0 {
+		return 0
+	}
+	return n.peers[i].countsUntil(a.inc, a.session)
+}
+
+// askMissing repeats the Request to every wanted member whose grant is lacking,
+// Queued or not, and at once to one whose session or incarnation changed (R16).
+func (n *Node) askMissing(r *request, repeat Duration) {
+	for i := range r.want.All() {
+		if n.granted(r, i) > n.now {
+			continue
+		}
+		p, a := &n.peers[i], &r.asks[i]
+		if a.sentInc.IsZero() {
+			a.sentInc = p.inc
+		}
+		if a.sentSession == 0 && a.sentInc == p.inc {
+			a.sentSession = p.session
+		}
+		if r.asked.Has(i) && a.sentInc == p.inc && a.sentSession == p.session && n.now < a.sent.Add(repeat) {
+			continue
+		}
+		r.asked = r.asked.With(i)
+		a.sent, a.sentInc, a.sentSession = n.now, p.inc, p.session
+		n.toMember(p, Message{
+			Type: MsgRequest, Lock: r.local.name, ID: RequestID{n.inc, r.id}, RequestTime: r.time,
+			Holding: r.state == requestHolding, Label: r.label(),
+		})
+	}
+}
+
+func (r *request) label() string {
+	switch {
+	case r.local.lease != nil:
+		return r.local.lease.label
+	case len(r.local.queue) > 0:
+		return r.local.queue[0].label
+	}
+	return ""
+}
+
+// deadline returns until when the grants that count satisfy rule 8.H, if nothing
+// more is heard (R19, R20), and until when the majority of grants and votes alone
+// does. A time that is not after now means that the lock is not held.
+func (n *Node) deadline(r *request) (until, majority Instant) {
+	for i := range n.values {
+		n.values[i] = math.MinInt64
+		if until := n.granted(r, i); until > n.now {
+			n.values[i] = int64(until)
+		}
+		n.votes[i] = max(n.values[i], int64(n.peers[i].treeUntil))
+	}
+	tree := Instant(r.tree.Bottleneck(n.values))
+	if n.cfg.TreeOnly {
+		return tree, tree
+	}
+	majority = Instant(kthLargest(n.votes, n.majority))
+	return min(tree, majority), majority
+}
+
+// kthLargest returns the k-th largest value, 1 <= k <= len(values), and leaves
+// values in another order.
+func kthLargest(values []int64, k int) int64 {
+	for i := range k {
+		for j := i + 1; j < len(values); j++ {
+			if values[j] > values[i] {
+				values[i], values[j] = values[j], values[i]
+			}
+		}
+	}
+	return values[k-1]
+}
+
+// workHolding checks the deadline and repairs the quorum.
+func (n *Node) workHolding(r *request) {
+	until, majority := n.deadline(r)
+	if until <= n.now { // R20
+		n.lose(r)
+		return
+	}
+	if until < r.told {
+		n.emit(Event{Type: EventDeadline, Call: r.local.lease.id, Lock: r.local.name, Deadline: until})
+	}
+	r.told = until
+	all := quorum.All(len(n.members))
+	up := n.upSet()
+	late := !n.cfg.TreeOnly && majority < n.now.Add(n.tm.ttl/voteMargin)
+	switch {
+	case r.want == all:
+	case r.local.lease.longHold, late, n.now >= r.heldSince.Add(n.tm.spread):
+		r.want = all // R24
+	case !r.want.Minus(up).Empty():
+		n.choose(r, up) // R24
+	}
+	n.askMissing(r, n.tm.holderRepeat)
+	n.workCommit(r)
+	n.scheduleHolder(r, until, majority)
+}
+
+func (n *Node) scheduleHolder(r *request, until, majority Instant) {
+	next := until
+	if n.lacking(r) || r.local.commit.active {
+		next = min(next, n.now.Add(n.tm.holderRepeat))
+	}
+	if r.want != quorum.All(len(n.members)) {
+		next = min(next, r.heldSince.Add(n.tm.spread))
+		if !n.cfg.TreeOnly {
+			next = min(next, max(n.now+1, majority.Add(-n.tm.ttl/voteMargin)))
+		}
+	}
+	n.timers.set(&r.timer, next)
+}
+
+func (n *Node) lacking(r *request) bool {
+	for i := range r.want.All() {
+		if n.granted(r, i) <= n.now {
+			return true
+		}
+	}
+	return false
+}
+
+func (n *Node) schedule(r *request) {
+	next := n.now.Add(n.tm.repeat)
+	if r.below != 0 && r.state == requestWaiting {
+		next = min(next, r.below.Add(n.tm.withdraw))
+	}
+	for _, c := range r.local.queue {
+		if c.try && c.tryUntil != 0 {
+			next = min(next, c.tryUntil)
+		}
+	}
+	n.timers.set(&r.timer, max(next, n.now+1))
+}
+
+// hold makes the request a holder and the first caller its lease.
+func (n *Node) hold(r *request) {
+	r.state, r.heldSince = requestHolding, n.now
+	n.handOver(r.local)
+}
+
+// handOver gives the held lock to the next local caller.
+func (n *Node) handOver(l *local) {
+	c := l.queue[0]
+	l.queue[0] = nil
+	l.queue = l.queue[1:]
+	l.lease, c.since = c, n.now
+	l.commit = commit{}
+	n.stats.Acquired++
+	l.req.told, _ = n.deadline(l.req)
+	n.emit(Event{Type: EventAcquired, Call: c.id, Lock: l.name, Deadline: l.req.told})
+	n.work(l.req)
+}
+
+// lose ends a lease whose deadline has passed. The lock is lost for good: no
+// later answer brings it back (R20).
+func (n *Node) lose(r *request) {
+	l, loss := r.local, LossExpired
+	if up := n.upSet(); up.Len() < n.majority || !r.tree.Contains(up) {
+		loss = LossCutOff
+	}
+	n.endLease(l, loss)
+	n.endRequest(r)
+	n.next(l)
+}
+
+func (n *Node) endLease(l *local, loss Loss) {
+	n.stats.Lost++
+	n.emit(Event{Type: EventLost, Call: l.lease.id, Lock: l.name, Loss: loss})
+	delete(n.calls, l.lease.id)
+	l.lease = nil
+}
+
+// next asks anew for the remaining callers, with a new timestamp, or forgets the
+// lock.
+func (n *Node) next(l *local) {
+	if len(l.queue) > 0 {
+		n.newRequest(l)
+	} else {
+		delete(n.locals, l.name)
+	}
+}
+
+// beginAnew drops all that belongs to this node's former incarnation as a
+// requester (R30): what it held is lost, what it waited for is asked anew.
+func (n *Node) beginAnew() {
+	for i := range n.peers {
+		p := &n.peers[i]
+		p.session, p.freshUntil, p.treeUntil, p.former, p.awaiting = 0, 0, 0, nil, 0
+	}
+	if n.self >= 0 {
+		n.peers[n.self].inc = n.inc
+	}
+	var locals []*local
+	for _, r := range n.requests {
+		locals = append(locals, r.local)
+	}
+	for _, l := range locals {
+		if l.lease != nil {
+			n.endLease(l, LossReplaced)
+		}
+		l.req.asked = quorum.Set{} // a Release would carry the new incarnation
+		n.endRequest(l.req)
+		n.next(l)
+	}
+	n.keepAlive()
+}

@@ -1,0 +1,74 @@
+package node
+
+import "github.com/treequorum/dmutex/quorum"
+
+// Stats counts what a node did since its start.
+type Stats struct {
+	Sent     [maxMessageType]uint64 // by MessageType; messages to itself are not counted
+	Acquired uint64                 // leases, local hand-overs among them
+	Lost     uint64
+}
+
+func (n *Node) count(t MessageType, self bool) {
+	if !self {
+		n.stats.Sent[t]++
+	}
+}
+
+// Stats returns the counters.
+func (n *Node) Stats() Stats { return n.stats }
+
+// PeerStatus is a member as this node sees it.
+type PeerStatus struct {
+	Name        string
+	Self        bool
+	Up          bool
+	Differs     bool
+	Incarnation Incarnation
+	Session     uint64
+	RoundTrip   Duration // zero: not measured yet
+	Vote        Vote     // latest
+}
+
+// Status is what a node knows of itself and its peers.
+type Status struct {
+	Incarnation Incarnation
+	Quarantined bool
+	// QuarantineLeft is how much of the quarantine is still to come.
+	QuarantineLeft Duration
+	FloorsKnown    bool
+	Stopped        bool
+	Majority       int
+	Peers          []PeerStatus // by name
+	Locks          int          // with state at this member
+	Sessions       int          // at this member
+	Requests       int          // of this node
+}
+
+// Status returns a copy of what the node knows now.
+func (n *Node) Status(now Instant) Status {
+	n.begin(now)
+	defer n.finish()
+	s := Status{
+		Incarnation: n.inc, Quarantined: n.quarantined, FloorsKnown: n.floors.known, Stopped: n.stopped,
+		Majority: n.majority, Locks: len(n.locks), Sessions: len(n.sessions), Requests: len(n.requests),
+	}
+	if s.Quarantined {
+		s.QuarantineLeft = n.started.Add(n.tm.quarantine).Sub(n.now)
+	}
+	for i := range n.peers {
+		p := &n.peers[i]
+		status := PeerStatus{
+			Name: p.name, Self: i == n.self, Up: n.isUp(p), Differs: p.differs,
+			Incarnation: p.inc, Session: p.session, Vote: p.vote,
+		}
+		if p.measured {
+			status.RoundTrip = p.roundTrip
+		}
+		s.Peers = append(s.Peers, status)
+	}
+	return s
+}
+
+// Tree returns the layout of a lock and the members' names by number.
+func (n *Node) Tree(lock string) (*quorum.Tree, []string) { return n.tree(lock), n.members }
