@@ -1,0 +1,257 @@
+package dmutex
+
+import (
+	"time"
+
+	"github.com/treequorum/dmutex/node"
+)
+
+// commandKind says what a caller wants of the loop.
+type commandKind uint8
+
+const (
+	commandLock commandKind = iota + 1
+	commandCancel
+	commandUnlock
+	commandToken
+	commandQuery
+)
+
+// command is a caller's wish. It goes by value, so that locking allocates nothing
+// for it.
+type command struct {
+	kind  commandKind
+	id    node.CallID
+	call  *call
+	lease *Lease
+	try   bool
+	query func(core *node.Node, now node.Instant)
+	done  chan struct{} // of query
+}
+
+// hintKind is what transport or gossip says of a peer.
+type hintKind uint8
+
+const (
+	hintRefused hintKind = iota + 1
+	hintDiffers
+	hintAlive
+	hintDead
+)
+
+type hint struct {
+	kind hintKind
+	peer string
+}
+
+// batch is how many inputs are handled at the most before their output is sent.
+const batch = 256
+
+// loop is what the one goroutine that owns the core works on.
+type loop struct {
+	n      *Node
+	core   *node.Node
+	calls  map[node.CallID]*call  // that wait
+	leases map[node.CallID]*Lease // that are held
+	timer  *time.Timer
+	timeAt node.Instant // when the timer fires
+	tick   time.Duration
+	nextAt node.Instant // when deadlines are told again
+}
+
+func newLoop(n *Node, core *node.Node) *loop {
+	return &loop{
+		n: n, core: core, calls: make(map[node.CallID]*call), leases: make(map[node.CallID]*Lease),
+		tick: n.cfg.LeaseTTL / 16,
+	}
+}
+
+// run serves until the node is closed or has to stop.
+func (l *loop) run() {
+	l.timer = time.NewTimer(l.tick)
+	defer l.timer.Stop()
+	l.flush()
+	for !l.n.replaced {
+		select {
+		case m := <-l.n.inbound:
+			l.core.Step(l.n.hooks.now(), m)
+		case c := <-l.n.commands:
+			l.command(c)
+		case h := <-l.n.hints:
+			l.hint(h)
+		case <-l.timer.C:
+			l.timeAt = 0
+			l.onTick()
+		case <-l.n.quit:
+			l.shutdown()
+			return
+		}
+		l.more()
+		l.flush()
+		l.setTimer()
+	}
+	l.shutdown()
+}
+
+// more takes what else has come, so that many messages leave in one write.
+func (l *loop) more() {
+	for range batch {
+		select {
+		case m := <-l.n.inbound:
+			l.core.Step(l.n.hooks.now(), m)
+		case c := <-l.n.commands:
+			l.command(c)
+		default:
+			return
+		}
+	}
+}
+
+// setTimer wakes the loop when the core wants it, and each T/16: Go's timers stand
+// still while the machine sleeps, the core's clock does not.
+func (l *loop) setTimer() {
+	now := l.n.hooks.now()
+	at := min(l.core.Wake(), now.Add(node.Duration(l.tick)))
+	if l.timeAt != 0 && l.timeAt <= at {
+		return
+	}
+	l.timeAt = at
+	l.timer.Reset(max(0, time.Duration(at-now)))
+}
+
+func (l *loop) onTick() {
+	now := l.n.hooks.now()
+	l.core.Tick(now)
+	if now < l.nextAt {
+		return
+	}
+	l.nextAt = now.Add(node.Duration(l.tick))
+	l.core.SetWall(now, l.n.hooks.wall())
+	for id, lease := range l.leases {
+		if until, ok := l.core.Deadline(now, id); ok {
+			lease.deadline.Store(int64(until))
+		}
+	}
+}
+
+func (l *loop) command(c command) {
+	now := l.n.hooks.now()
+	switch c.kind {
+	case commandLock:
+		l.calls[c.id] = c.call
+		o := &c.call.mutex.opts
+		l.core.Lock(now, c.id, c.call.mutex.name, node.CallOptions{
+			Label: o.label, Try: c.try, LongHold: o.longHold, Watch: o.onWaiting != nil,
+		})
+	case commandCancel:
+		l.core.Cancel(now, c.id)
+	case commandUnlock:
+		held := l.core.Unlock(now, c.id)
+		if !held {
+			l.flush() // tells the loss first, so that Unlock can say why
+		}
+		delete(l.leases, c.id)
+		c.lease.reply <- held
+	case commandToken:
+		l.core.WantToken(now, c.id)
+	case commandQuery:
+		c.query(l.core, now)
+		close(c.done)
+	}
+}
+
+func (l *loop) hint(h hint) {
+	now := l.n.hooks.now()
+	switch h.kind {
+	case hintRefused:
+		l.core.PeerRefused(now, h.peer)
+	case hintDiffers:
+		l.core.PeerDiffers(now, h.peer)
+	case hintAlive:
+		l.core.PeerAlive(now, h.peer)
+	case hintDead:
+		l.core.PeerDead(now, h.peer)
+	}
+}
+
+// flush sends and tells what the core has left.
+func (l *loop) flush() {
+	out := l.core.Take()
+	if l.n.transport != nil {
+		for i := range out.Messages {
+			l.n.transport.Send(out.Messages[i])
+		}
+	}
+	for i := range out.Events {
+		l.event(&out.Events[i])
+	}
+}
+
+func (l *loop) event(e *node.Event) {
+	switch e.Type {
+	case node.EventAcquired:
+		l.acquired(e)
+	case node.EventFailed:
+		if c := l.calls[e.Call]; c != nil {
+			delete(l.calls, e.Call)
+			c.result <- result{failure: e.Failure, facts: e.Facts}
+		}
+	case node.EventLost:
+		if lease := l.leases[e.Call]; lease != nil {
+			delete(l.leases, e.Call)
+			lease.end(&LostError{Lock: e.Lock, Reason: lossReason(e.Loss)})
+		}
+	case node.EventDeadline:
+		if lease := l.leases[e.Call]; lease != nil {
+			lease.deadline.Store(int64(e.Deadline))
+		}
+	case node.EventToken:
+		if lease := l.leases[e.Call]; lease != nil {
+			lease.setToken(e.Token)
+		}
+	case node.EventWaiting:
+		if c := l.calls[e.Call]; c != nil && c.mutex.opts.onWaiting != nil {
+			c.mutex.opts.onWaiting(waitingOf(e.Facts))
+		}
+	case node.EventReplaced:
+		l.n.replaced = true
+	case node.EventPeerUp, node.EventPeerDown, node.EventPeerDiffers, node.EventRestarted, node.EventDropped:
+	}
+	l.n.log.event(e)
+}
+
+func (l *loop) acquired(e *node.Event) {
+	c := l.calls[e.Call]
+	if c == nil {
+		return
+	}
+	delete(l.calls, e.Call)
+	lease := &Lease{
+		node: l.n, id: e.Call, name: e.Lock, values: c.values,
+		reply: make(chan bool, 1), ended: make(chan struct{}),
+	}
+	lease.deadline.Store(int64(e.Deadline))
+	l.leases[e.Call] = lease
+	c.result <- result{lease: lease}
+}
+
+func (l *loop) shutdown() {
+	if !l.n.replaced {
+		l.core.Shutdown(l.n.hooks.now())
+	}
+	l.flush()
+}
+
+func lossReason(loss node.Loss) LossReason {
+	switch loss {
+	case node.LossExpired:
+		return LossExpired
+	case node.LossCutOff:
+		return LossCutOff
+	case node.LossClosed:
+		return LossClosed
+	case node.LossReplaced:
+		return LossReplaced
+	}
+	return LossExpired
+}
