@@ -121,7 +121,8 @@ func (n *Node) grantHead(l *lockState) {
 		n.forgetLock(l)
 		return
 	}
-	l.grant, l.queue = l.queue[0], slices.Delete(l.queue, 0, 1)
+	l.grant = l.queue[0] // before Delete clears its place
+	l.queue = slices.Delete(l.queue, 0, 1)
 	n.grantNumber++
 	l.number, l.since, l.holds, l.validated, l.inquired = n.grantNumber, n.now, l.grant.holding, 0, 0
 	n.sendGrant(l)
