@@ -70,7 +70,7 @@ func (t *TCP) welcome(conn net.Conn, br *bufio.Reader) (name string, err error) 
 		return "", err
 	}
 	if m := got.compare(&t.own, "", conn.RemoteAddr()); m != nil {
-		return "", *m
+		return "", mismatchError{*m}
 	}
 	return got.name, conn.SetDeadline(time.Time{})
 }
@@ -81,11 +81,11 @@ func (t *TCP) refused(err error) {
 	if t.isClosing() {
 		return
 	}
-	var mismatch Mismatch
-	if !errors.As(err, &mismatch) {
+	mismatch, differs := errors.AsType[mismatchError](err)
+	if !differs {
 		t.count.handshakesFailed.Add(1)
 		return
 	}
 	t.count.mismatches.Add(1)
-	t.handler.PeerMismatch(mismatch)
+	t.handler.PeerMismatch(mismatch.Mismatch)
 }

@@ -83,12 +83,12 @@ func (p *peer) failed(err error) {
 	if p.t.isClosing() {
 		return
 	}
-	var mismatch Mismatch
+	mismatch, differs := errors.AsType[mismatchError](err)
 	switch {
-	case errors.As(err, &mismatch):
+	case differs:
 		p.t.count.mismatches.Add(1)
 		p.failures = max(p.failures, maxBackoffFailures) // it will not mend in milliseconds
-		p.t.handler.PeerMismatch(mismatch)
+		p.t.handler.PeerMismatch(mismatch.Mismatch)
 	case isRefusal(err):
 		p.t.count.dialsRefused.Add(1)
 		p.t.handler.PeerRefused(p.name)
@@ -111,8 +111,8 @@ func isRefusal(err error) bool {
 			return false
 		}
 	}
-	var ne net.Error
-	return !errors.As(err, &ne) || !ne.Timeout()
+	ne, ok := errors.AsType[net.Error](err)
+	return !ok || !ne.Timeout()
 }
 
 // dial connects and exchanges hellos. Nothing of the other end is believed
@@ -161,7 +161,7 @@ func (p *peer) handshake(conn net.Conn, br *bufio.Reader) error {
 		return fmt.Errorf("peer %q at %v: %w", p.name, conn.RemoteAddr(), err)
 	}
 	if m := got.compare(&own, p.name, conn.RemoteAddr()); m != nil {
-		return *m
+		return mismatchError{*m}
 	}
 	if err := conn.SetDeadline(time.Time{}); err != nil {
 		return fmt.Errorf("%w: %w", ErrHandshake, err)

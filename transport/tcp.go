@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -170,7 +171,7 @@ func (t *TCP) Close(ctx context.Context) error {
 	case <-done:
 		return nil
 	case <-grace.C:
-		return fmt.Errorf("transport: close: a goroutine is still in a Handler call: Deliver must return once its owner closes")
+		return errors.New("transport: close: a goroutine is still in a Handler call: Deliver must return once its owner closes")
 	}
 }
 

@@ -148,7 +148,7 @@ func (k MismatchKind) String() string {
 }
 
 // Mismatch tells how the node at the other end differs from what it should be.
-// Texts that came from the other end are printed quoted by Error.
+// Texts that came from the other end are printed quoted by String.
 type Mismatch struct {
 	Kind    MismatchKind
 	Peer    string // the name that was dialed, or that the dialing node gave (may be empty)
@@ -158,12 +158,18 @@ type Mismatch struct {
 	Got     string // what the other end has or expects
 }
 
-// Error says in one line what differs and where to look.
-func (m Mismatch) Error() string {
+// String says in one line what differs and where to look.
+func (m Mismatch) String() string {
 	direction := "dialed"
 	if m.Inbound {
 		direction = "was dialed by"
 	}
-	return fmt.Sprintf("transport: %s differs: this node %s %q at %s and has %q, the other end has %q: "+
+	return fmt.Sprintf("%s differs: this node %s %q at %s and has %q, the other end has %q: "+
 		"compare the two configurations, and the address listed for that name", m.Kind, direction, m.Peer, m.Addr, m.Want, m.Got)
 }
+
+// mismatchError carries a Mismatch out of a handshake.
+type mismatchError struct{ Mismatch }
+
+// Error says what differs.
+func (e mismatchError) Error() string { return "transport: " + e.String() }
