@@ -303,7 +303,7 @@ func (l listener) PeerRefused(name string) { l.n.hint(hint{hintRefused, name}) }
 
 // PeerMismatch implements transport.Handler.
 func (l listener) PeerMismatch(m transport.Mismatch) {
-	l.n.log.line(logrus.WarnLevel, "mismatch "+m.Peer, m.Error(), logrus.Fields{"peer": m.Peer})
+	l.n.log.line(logrus.WarnLevel, "mismatch "+m.Peer, m.String(), logrus.Fields{"peer": m.Peer})
 	l.n.hint(hint{hintDiffers, m.Peer})
 }
 

@@ -1,0 +1,434 @@
+package dmutex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/treequorum/dmutex/node"
+	"github.com/treequorum/dmutex/transport"
+)
+
+// world is a cluster on an in-memory network. Inside a synctest bubble its time is
+// virtual: the bounds that tests state hold exactly.
+type world struct {
+	t     *testing.T
+	net   *transport.Network
+	epoch time.Time
+	peers []Peer
+	nodes map[string]*Node
+}
+
+const oneWay = 10 * time.Millisecond
+
+func newWorld(t *testing.T, members int) *world {
+	t.Helper()
+	w := &world{
+		t: t, epoch: time.Now(), nodes: make(map[string]*Node),
+		net: transport.NewNetwork(transport.NetworkConfig{Seed: 1, MinDelay: oneWay, MaxDelay: oneWay}),
+	}
+	for i := range members {
+		name := fmt.Sprintf("n%02d", i+1)
+		w.peers = append(w.peers, Peer{Name: name, Addr: name + ":1"})
+	}
+	return w
+}
+
+// start starts one node; change may alter its configuration.
+func (w *world) start(name string, change func(*Config)) *Node {
+	w.t.Helper()
+	cfg := DefaultLANConfig()
+	cfg.Name, cfg.Peers = name, w.peers
+	cfg.hooks = hooks{
+		now:       func() node.Instant { return node.Instant(time.Since(w.epoch) + time.Hour) },
+		transport: w.net.Join(name), seed: uint64(len(w.nodes) + 1),
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	n, err := Start(cfg)
+	if err != nil {
+		w.t.Fatalf("start %s: %v", name, err)
+	}
+	w.nodes[name] = n
+	return n
+}
+
+// startAll starts all members and waits until their quarantine is over.
+func (w *world) startAll() *world {
+	w.t.Helper()
+	for _, p := range w.peers {
+		w.start(p.Name, nil)
+	}
+	time.Sleep(4 * time.Second) // virtual: T x (1+d) = 3.3 s
+	return w
+}
+
+func (w *world) close() {
+	for name, n := range w.nodes {
+		if err := n.Close(context.Background()); err != nil {
+			w.t.Errorf("close %s: %v", name, err)
+		}
+	}
+}
+
+func (w *world) node(i int) *Node { return w.nodes[w.peers[i-1].Name] }
+
+func mustLock(t *testing.T, m *Mutex) *Lease {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	lease, err := m.Lock(ctx)
+	if err != nil {
+		t.Fatalf("lock %q on %s: %v", m.Name(), m.node.Name(), err)
+	}
+	return lease
+}
+
+func mustUnlock(t *testing.T, l *Lease) {
+	t.Helper()
+	if err := l.Unlock(context.Background()); err != nil {
+		t.Fatalf("unlock %q: %v, want nil: it was held", l.Name(), err)
+	}
+}
+
+func TestLockPassesBetweenNodesInTwoOneWayDelays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 7).startAll()
+		defer w.close()
+		begin := time.Now()
+		first := mustLock(t, w.node(1).Mutex("x"))
+		if took := time.Since(begin); took != 2*oneWay {
+			t.Errorf("a free lock took %v, want one round trip of %v", took, 2*oneWay)
+		}
+		got := make(chan time.Time, 1)
+		go func() {
+			second := mustLock(t, w.node(7).Mutex("x"))
+			got <- time.Now()
+			mustUnlock(t, second)
+		}()
+		time.Sleep(time.Second)
+		released := time.Now()
+		mustUnlock(t, first)
+		if took := (<-got).Sub(released); took != 2*oneWay {
+			t.Errorf("hand-over took %v, want two one-way delays of %v", took, oneWay)
+		}
+	})
+}
+
+func TestNeverTwoHoldersAmongManyCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 7).startAll()
+		defer w.close()
+		var inside, most, total atomic.Int32
+		var lastToken atomic.Uint64
+		var wg sync.WaitGroup
+		for i := range 7 {
+			for range 3 {
+				wg.Go(func() {
+					for range 5 {
+						lease := mustLock(t, w.node(i+1).Mutex("x"))
+						most.Store(max(most.Load(), inside.Add(1)))
+						token, err := lease.Token(t.Context())
+						if err != nil {
+							t.Errorf("token: %v", err)
+						}
+						if last := lastToken.Swap(token); token <= last {
+							t.Errorf("token %d after %d, want a higher one", token, last)
+						}
+						time.Sleep(5 * time.Millisecond)
+						inside.Add(-1)
+						total.Add(1)
+						mustUnlock(t, lease)
+					}
+				})
+			}
+		}
+		wg.Wait()
+		if most.Load() != 1 || total.Load() != 105 {
+			t.Errorf("%d holders at once and %d holds, want 1 and 105", most.Load(), total.Load())
+		}
+	})
+}
+
+func TestHolderThatIsCutOffIsToldBeforeTheNextHasTheLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 7).startAll()
+		defer w.close()
+		lease := mustLock(t, w.node(1).Mutex("x"))
+		time.Sleep(5 * time.Second) // longer than T: a holder that is heard has no time limit
+		if lease.Remaining() < 2*time.Second {
+			t.Fatalf("remaining %v after 5 s of holding, want most of T = 3 s", lease.Remaining())
+		}
+		w.net.Isolate("n01", true)
+		cut := time.Now()
+		next := make(chan time.Time, 1)
+		go func() {
+			second := mustLock(t, w.node(4).Mutex("x"))
+			next <- time.Now()
+			mustUnlock(t, second)
+		}()
+		<-lease.Context().Done()
+		told := time.Now()
+		var lost *LostError
+		if !errors.As(context.Cause(lease.Context()), &lost) || lost.Reason != LossCutOff {
+			t.Errorf("cause %v, want a LostError that says cut off", context.Cause(lease.Context()))
+		}
+		if limit := cut.Add(3 * time.Second); told.After(limit) {
+			t.Errorf("told %v after the cut, want at most T = 3s", told.Sub(cut))
+		}
+		had := <-next
+		if had.Before(told) || had.Sub(cut) > 3300*time.Millisecond+2*time.Second {
+			t.Errorf("next holder %v after the cut, told after %v; want later than the notice and within T(1+d) + 2 s",
+				had.Sub(cut), told.Sub(cut))
+		}
+		if err := lease.Unlock(t.Context()); !errors.Is(err, ErrLost) {
+			t.Errorf("unlock after the loss: %v, want ErrLost", err)
+		}
+		if err := lease.Unlock(t.Context()); !errors.Is(err, ErrNotHeld) {
+			t.Errorf("second unlock: %v, want ErrNotHeld", err)
+		}
+	})
+}
+
+func TestLockThatGivesUpReturnsAtOnceAndIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3).startAll()
+		defer w.close()
+		lease := mustLock(t, w.node(1).Mutex("x"))
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer cancel()
+		begin := time.Now()
+		_, err := w.node(2).Mutex("x").Lock(ctx)
+		if took := time.Since(begin); took != 1500*time.Millisecond {
+			t.Errorf("Lock returned after %v, want 1.5s, when its context ended", took)
+		}
+		var busy *BusyError
+		if !errors.As(err, &busy) || !errors.Is(err, ErrBusy) || !errors.Is(err, context.DeadlineExceeded) || busy.Holder != "n01" {
+			t.Errorf("error %v, want busy, held by n01, and the deadline", err)
+		}
+		mustUnlock(t, lease)
+		time.Sleep(time.Second)
+		for name, n := range w.nodes {
+			n.query(func(c *node.Node, now node.Instant) {
+				if s := c.Status(now); s.Locks != 0 || s.Requests != 0 {
+					t.Errorf("%s still has %d locks and %d requests 1 s after all gave up, want 0", name, s.Locks, s.Requests)
+				}
+			})
+		}
+	})
+}
+
+func TestNoQuorumNamesTheMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3).startAll()
+		defer w.close()
+		w.net.Isolate("n01", true)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		_, err := w.node(1).Mutex("x").Lock(ctx)
+		var none *NoQuorumError
+		if !errors.As(err, &none) || !errors.Is(err, ErrNoQuorum) || len(none.Missing) != 2 {
+			t.Fatalf("error %v, want no quorum with n02 and n03 missing", err)
+		}
+		if err := w.node(1).Ready(); !errors.Is(err, ErrNoQuorum) {
+			t.Errorf("ready: %v, want ErrNoQuorum", err)
+		}
+		w.net.Isolate("n01", false)
+		begin := time.Now()
+		mustUnlock(t, mustLock(t, w.node(1).Mutex("x")))
+		if took := time.Since(begin); took > 5*time.Second {
+			t.Errorf("lock %v after the cut was healed, want at most 5 s", took)
+		}
+	})
+}
+
+func TestTryLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3).startAll()
+		defer w.close()
+		lease, err := w.node(1).Mutex("x").TryLock(t.Context())
+		if err != nil {
+			t.Fatalf("try of a free lock: %v", err)
+		}
+		for i := 1; i <= 3; i++ {
+			begin := time.Now()
+			_, err := w.node(i).Mutex("x").TryLock(t.Context())
+			if limit := 4*oneWay + 3*time.Second/24; !errors.Is(err, ErrBusy) || time.Since(begin) > limit {
+				t.Errorf("try on n%02d: %v after %v, want ErrBusy within %v", i, err, time.Since(begin), limit)
+			}
+		}
+		mustUnlock(t, lease)
+		time.Sleep(oneWay)
+		lease, err = w.node(3).Mutex("x").TryLock(t.Context())
+		if err != nil {
+			t.Fatalf("try after the unlock: %v", err)
+		}
+		mustUnlock(t, lease)
+	})
+}
+
+func TestPeersThatDifferAreToldAndTheOthersGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 7)
+		defer w.close()
+		for _, p := range w.peers {
+			w.start(p.Name, func(c *Config) {
+				if p.Name == "n07" {
+					c.LeaseTTL = 4 * time.Second
+				}
+			})
+		}
+		time.Sleep(5 * time.Second)
+		if _, err := w.node(7).Mutex("x").Lock(t.Context()); !errors.Is(err, ErrPeersDiffer) {
+			t.Errorf("lock on the odd one: %v, want ErrPeersDiffer", err)
+		}
+		if err := w.node(7).Ready(); !errors.Is(err, ErrPeersDiffer) {
+			t.Errorf("ready of the odd one: %v, want ErrPeersDiffer", err)
+		}
+		mustUnlock(t, mustLock(t, w.node(2).Mutex("x")))
+		if err := w.node(2).Ready(); err != nil {
+			t.Errorf("ready of the others: %v, want nil", err)
+		}
+	})
+}
+
+func TestCloseEndsCallsAndLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3).startAll()
+		defer w.close()
+		lease := mustLock(t, w.node(1).Mutex("x"))
+		failed := make(chan error, 1)
+		go func() {
+			_, err := w.node(1).Mutex("x").Lock(context.Background())
+			failed <- err
+		}()
+		got := make(chan *Lease, 1)
+		go func() { got <- mustLock(t, w.node(2).Mutex("x")) }()
+		time.Sleep(time.Second)
+		begin := time.Now()
+		if err := w.node(1).Close(t.Context()); err != nil {
+			t.Fatalf("close: %v", err)
+		}
+		if err := <-failed; !errors.Is(err, ErrClosed) {
+			t.Errorf("waiting call: %v, want ErrClosed", err)
+		}
+		var lost *LostError
+		if !errors.As(context.Cause(lease.Context()), &lost) || lost.Reason != LossClosed {
+			t.Errorf("cause %v, want lost because closed", context.Cause(lease.Context()))
+		}
+		second := <-got
+		if took := time.Since(begin); took > 100*time.Millisecond {
+			t.Errorf("the next holder came %v after Close, want at once: it released", took)
+		}
+		mustUnlock(t, second)
+		if _, err := w.node(1).Mutex("x").Lock(t.Context()); !errors.Is(err, ErrClosed) || !errors.Is(w.node(1).Err(), ErrClosed) {
+			t.Errorf("lock after close: %v, want ErrClosed", err)
+		}
+	})
+}
+
+func TestStandaloneNodeGrantsAtOnce(t *testing.T) {
+	cfg := DefaultLocalConfig()
+	cfg.Name, cfg.Standalone, cfg.Peers = "dev", true, []Peer{{Name: "dev"}}
+	n, err := Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer goleak.VerifyNone(t)
+	defer n.Close(context.Background())
+	ran := false
+	err = n.Do(t.Context(), "x", func(ctx context.Context) error {
+		ran = ctx.Err() == nil
+		return nil
+	})
+	if err != nil || !ran {
+		t.Fatalf("Do: %v, ran %v, want nil and true", err, ran)
+	}
+	l := n.Locker("x")
+	l.Lock()
+	if _, err := n.Mutex("x").TryLock(t.Context()); !errors.Is(err, ErrBusy) {
+		t.Errorf("try while the Locker is locked: %v, want ErrBusy", err)
+	}
+	l.Unlock()
+}
+
+// freePeers returns members on loopback ports that were free a moment ago.
+func freePeers(t testing.TB, n int) []Peer {
+	t.Helper()
+	var peers []Peer
+	for i := range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		peers = append(peers, Peer{Name: fmt.Sprintf("n%02d", i+1), Addr: l.Addr().String()})
+	}
+	return peers
+}
+
+// startTCP starts a cluster on real sockets, and waits until it grants.
+func startTCP(t testing.TB, members int) []*Node {
+	t.Helper()
+	peers := freePeers(t, members)
+	nodes := make([]*Node, 0, members)
+	for _, p := range peers {
+		cfg := DefaultLocalConfig()
+		cfg.LeaseTTL = time.Second
+		cfg.Name, cfg.Peers = p.Name, peers
+		n, err := Start(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodes = append(nodes, n)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for _, n := range nodes {
+		lease, err := n.Mutex("warm-up").Lock(ctx)
+		if err != nil {
+			t.Fatalf("%s: %v", n.Name(), err)
+		}
+		if err := lease.Unlock(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return nodes
+}
+
+func closeAll(t testing.TB, nodes []*Node) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for _, n := range nodes {
+		wg.Go(func() {
+			if err := n.Close(context.Background()); err != nil {
+				t.Errorf("close %s: %v", n.Name(), err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestRealSocketsLeaveNothingBehind(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	nodes := startTCP(t, 3)
+	defer closeAll(t, nodes)
+	lease := mustLock(t, nodes[0].Mutex("x", WithLabel("test")))
+	if token, err := lease.Token(t.Context()); err != nil || token == 0 {
+		t.Errorf("token %d, %v", token, err)
+	}
+	if _, err := nodes[1].Mutex("x").TryLock(t.Context()); !errors.Is(err, ErrBusy) {
+		t.Errorf("try: %v, want ErrBusy", err)
+	}
+	mustUnlock(t, lease)
+	mustUnlock(t, mustLock(t, nodes[2].Mutex("x")))
+}
