@@ -25,6 +25,7 @@ type world struct {
 	epoch time.Time
 	peers []Peer
 	nodes map[string]*Node
+	jump  atomic.Int64 // added to every node's clock: as if all had been stopped
 }
 
 const oneWay = 10 * time.Millisecond
@@ -48,7 +49,7 @@ func (w *world) start(name string, change func(*Config)) *Node {
 	cfg := DefaultLANConfig()
 	cfg.Name, cfg.Peers = name, w.peers
 	cfg.hooks = hooks{
-		now:       func() node.Instant { return node.Instant(time.Since(w.epoch) + time.Hour) },
+		now:       func() node.Instant { return node.Instant(int64(time.Since(w.epoch)+time.Hour) + w.jump.Load()) },
 		transport: w.net.Join(name), seed: uint64(len(w.nodes) + 1),
 	}
 	if change != nil {
@@ -273,6 +274,25 @@ func TestTryLock(t *testing.T) {
 			t.Fatalf("try after the unlock: %v", err)
 		}
 		mustUnlock(t, lease)
+	})
+}
+
+func TestLossIsKnownWhenAResumedProcessCallsTheAPI(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3).startAll()
+		defer w.close()
+		lease := mustLock(t, w.node(1).Mutex("x"))
+		w.jump.Add(int64(6 * time.Second)) // the processes were stopped for 2T, no goroutine has run since
+		if left := lease.Remaining(); left != 0 {
+			t.Errorf("remaining %v after a pause of 2T, want 0", left)
+		}
+		if err := context.Cause(lease.Context()); !errors.Is(err, ErrLost) {
+			t.Errorf("cause right after a pause of 2T: %v, want ErrLost", err)
+		}
+		if _, err := lease.Token(t.Context()); !errors.Is(err, ErrLost) {
+			t.Errorf("token after the loss: %v, want ErrLost", err)
+		}
+		mustUnlock(t, mustLock(t, w.node(2).Mutex("x")))
 	})
 }
 

@@ -22,7 +22,7 @@ type Lease struct {
 	id   node.CallID
 	name string
 
-	deadline atomic.Int64  // CLOCK_BOOTTIME; only the loop moves it
+	deadline atomic.Int64  // CLOCK_BOOTTIME; written on the loop only
 	reply    chan bool     // of Unlock, holds one
 	ended    chan struct{} // closed with cause
 
@@ -42,7 +42,11 @@ func (l *Lease) Name() string { return l.name }
 // Context returns a context that ends with the lease; context.Cause is a
 // [LostError], or ErrUnlocked. It carries the values of the context that Lock was
 // called with, and not its deadline.
+//
+// In a process that was stopped and goes on, the context has ended when Context
+// returns, if the lease has.
 func (l *Lease) Context() context.Context {
+	l.sync()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ctx == nil {
@@ -57,7 +61,10 @@ func (l *Lease) Context() context.Context {
 // Deadline returns until when the lock is held if nothing more is heard of the
 // members. It moves on while they answer. After the lease ended it stays where
 // it was.
-func (l *Lease) Deadline() time.Time { return time.Now().Add(l.untilDeadline()) }
+func (l *Lease) Deadline() time.Time {
+	l.sync()
+	return time.Now().Add(l.untilDeadline())
+}
 
 // BootDeadline is Deadline as a reading of [BootNow], for comparison by another
 // process on this machine. It does not block.
@@ -72,6 +79,24 @@ func (l *Lease) Remaining() time.Duration {
 		return 0
 	default:
 		return max(0, l.untilDeadline())
+	}
+}
+
+// sync makes sure that a deadline which has passed is known: the loop may not have
+// run since this process was paused. It reports whether the lease is held.
+func (l *Lease) sync() bool {
+	if l.untilDeadline() <= 0 {
+		l.node.query(func(core *node.Node, now node.Instant) {
+			if until, ok := core.Deadline(now, l.id); ok {
+				l.deadline.Store(int64(until))
+			}
+		})
+	}
+	select {
+	case <-l.ended:
+		return false
+	default:
+		return true
 	}
 }
 

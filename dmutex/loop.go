@@ -127,10 +127,15 @@ func (l *loop) onTick() {
 	}
 	l.nextAt = now.Add(node.Duration(l.tick))
 	l.core.SetWall(now, l.n.hooks.wall())
-	for id, lease := range l.leases {
-		if until, ok := l.core.Deadline(now, id); ok {
-			lease.deadline.Store(int64(until))
-		}
+	for _, lease := range l.leases {
+		l.renew(lease, now)
+	}
+}
+
+// renew tells a lease its deadline.
+func (l *loop) renew(lease *Lease, now node.Instant) {
+	if until, ok := l.core.Deadline(now, lease.id); ok {
+		lease.deadline.Store(int64(until))
 	}
 }
 
@@ -156,6 +161,7 @@ func (l *loop) command(c command) {
 		l.core.WantToken(now, c.id)
 	case commandQuery:
 		c.query(l.core, now)
+		l.flush() // who asked sees what the step brought, a loss first of all
 		close(c.done)
 	}
 }

@@ -65,10 +65,21 @@ type result struct {
 	facts   node.Facts
 }
 
+// lock asks until it has a lease that is held when it returns: one that was lost on
+// the way, because the process was paused, is as good as none.
 func (m *Mutex) lock(ctx context.Context, try bool) (*Lease, error) {
 	if m.err != nil {
 		return nil, m.err
 	}
+	for {
+		lease, err := m.ask(ctx, try)
+		if err != nil || lease.sync() {
+			return lease, err
+		}
+	}
+}
+
+func (m *Mutex) ask(ctx context.Context, try bool) (*Lease, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, fmt.Errorf("dmutex: lock %q: not asked for: %w", m.name, err)
 	}
