@@ -1,0 +1,196 @@
+package api
+
+import (
+	"context"
+	"time"
+)
+
+// watchEvery is how often the processes of a caller that is gone are looked at.
+const watchEvery = 100 * time.Millisecond
+
+// hold is a lock that a session has. Its fields belong to the goroutine of keep.
+type hold struct {
+	*session
+
+	lease  Lease
+	token  uint64
+	tokens chan uint64
+
+	told    time.Duration // the deadline that the caller knows
+	again   bool          // there is more to tell than a later deadline
+	warned  bool          // it knows that told does not move on
+	frozen  bool          // the server shuts down: told is the end
+	endBy   time.Duration // once frozen: when the hold ends at the latest
+	left    bool          // the connection has ended
+	checked time.Duration // when the caller's processes were last looked at
+	group   int
+	leader  uint64 // start time of the group's leader
+}
+
+func newHold(s *session, lease Lease) *hold {
+	return &hold{session: s, lease: lease, tokens: make(chan uint64, 1)}
+}
+
+// keep serves the hold to its end.
+func (h *hold) keep() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if h.hello.Token {
+		go h.fetchToken(ctx)
+	}
+	gone := h.gone
+	ticker := time.NewTicker(min(h.cfg.TTL/16, watchEvery))
+	defer ticker.Stop()
+	for {
+		// Time and processes come first, whatever woke this goroutine.
+		if h.isOver() {
+			return
+		}
+		h.tell()
+		select {
+		case <-h.lease.Done():
+			h.out.write(State{State: KindLost, Reason: h.lease.Loss()})
+			return
+		case <-ticker.C:
+		case h.token = <-h.tokens:
+			h.again = true
+		case u := <-h.updates:
+			if h.update(u) {
+				return
+			}
+		case fault := <-h.faults:
+			h.out.write(fault.state())
+			h.leave("the caller sent a wrong line")
+		case <-gone:
+			gone = nil
+			h.leave("the connection ended without a release")
+		case <-h.closing:
+			h.closing = nil
+			h.freeze()
+		}
+	}
+}
+
+// fetchToken gets the fencing token in the background. A failed try is repeated:
+// while a majority of the members has lost its memory there is no token yet.
+func (h *hold) fetchToken(ctx context.Context) {
+	for ctx.Err() == nil {
+		token, err := h.lease.Token(ctx)
+		if err == nil {
+			h.tokens <- token // the only one: it has room
+			return
+		}
+		timer := time.NewTimer(h.cfg.TTL / 4)
+		select {
+		case <-timer.C:
+		case <-h.lease.Done():
+			timer.Stop()
+			return
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// tell sends the deadline when it has moved on, or warns that it does not.
+func (h *hold) tell() {
+	if h.frozen || h.left {
+		return
+	}
+	now, deadline := h.cfg.Clock(), h.lease.BootDeadline()
+	if !h.watched {
+		// Without pings the hold ends then, so that is all the caller may count on.
+		deadline = min(deadline, h.lastPing+h.cfg.TTL)
+	}
+	switch {
+	case (deadline > h.told || h.again) && deadline > now:
+		h.told, h.again, h.warned = deadline, false, false
+		h.out.write(State{
+			State: KindHeld, DeadlineNS: int64(deadline), RemainingNS: int64(deadline - now), BootID: h.cfg.BootID,
+			TTLMS: h.cfg.TTL.Milliseconds(), Ping: h.ping, Token: h.token,
+		})
+	case !h.warned && h.told-now < h.cfg.TTL/2:
+		h.warned = true
+		h.out.write(State{State: KindLosing, Reason: ReasonNotRenewed, RemainingNS: int64(max(0, h.told-now))})
+	}
+}
+
+// update takes a line of the caller, and reports whether it ended the hold.
+func (h *hold) update(u Update) bool {
+	switch {
+	case u.Release:
+		h.unlock(context.Background(), h.lease)
+		h.out.write(State{State: KindReleased})
+		return true
+	case u.Ping != 0:
+		h.pinged(u.Ping)
+	case h.group != 0:
+		h.out.write(badRequest("the group was told before").state())
+		h.leave("the caller sent a wrong line")
+	default:
+		h.group, h.leader = u.Group, u.GroupLeaderStart
+		if h.watched && h.cfg.Processes.StartTime(h.group) != h.leader {
+			h.watched = false // it cannot be seen, so only pings tell that it lives
+		}
+		h.out.write(State{State: KindGrouped, Watched: h.watched})
+	}
+	return false
+}
+
+// leave goes on without a connection.
+func (h *hold) leave(why string) {
+	if h.left {
+		return
+	}
+	h.left = true
+	h.out.broken = true
+	log := h.log.WithField("pid", h.hello.PID).WithField("group", h.group)
+	if h.watched {
+		log.Info(why + "; the lock stays held until the caller's processes are dead")
+	} else {
+		log.Info(why + "; the lock stays held until the lease's length after the last ping")
+	}
+}
+
+// freeze tells the caller to end by the deadline that it knows.
+func (h *hold) freeze() {
+	now := h.cfg.Clock()
+	h.frozen = true
+	h.endBy = h.told
+	if h.left || h.told == 0 {
+		h.endBy = now + h.cfg.TTL
+	}
+	h.out.write(State{State: KindLosing, Reason: ReasonClosing, RemainingNS: int64(max(0, h.endBy-now))})
+}
+
+// isOver ends the hold when its caller is dead, has fallen silent, or had its
+// time after the server was told to close; and reports that.
+func (h *hold) isOver() bool {
+	now := h.cfg.Clock()
+	var reason string
+	switch {
+	case !h.watched && now >= h.lastPing+h.cfg.TTL:
+		reason = "no ping for " + h.cfg.TTL.String()
+	case h.frozen && now >= h.endBy:
+		reason = "closed"
+	case h.watched && (h.left || h.frozen) && now-h.checked >= watchEvery:
+		h.checked = now
+		if h.living() {
+			return false
+		}
+		reason = "caller is dead"
+	default:
+		return false
+	}
+	h.log.WithField("reason", reason).Info("hold ended")
+	h.unlock(context.Background(), h.lease)
+	h.out.write(State{State: KindLost, Reason: reason})
+	return true
+}
+
+// living reports whether the caller, or anything in its group, runs.
+func (h *hold) living() bool {
+	return h.cfg.Processes.Alive(h.hello.PID, h.hello.PIDStart) ||
+		h.group != 0 && h.cfg.Processes.GroupAlive(h.group, h.leader)
+}

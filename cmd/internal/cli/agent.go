@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+
+	"github.com/treequorum/dmutex/cmd/internal/api"
+	"github.com/treequorum/dmutex/cmd/internal/runner"
+	"github.com/treequorum/dmutex/dmutex"
+)
+
+// devName is the only member of a --dev cluster.
+const devName = "dev"
+
+func newAgentCommand(streams Streams) *cobra.Command {
+	var file string
+	var dev bool
+	cmd := &cobra.Command{
+		Use:   "agent --listen HOST:PORT --peers LIST",
+		Short: "Run one node of the cluster, with an HTTP API for programs on this machine",
+		Long: `agent runs one member of the cluster, or with --client a node that only asks, until
+SIGINT or SIGTERM. A second signal ends it at once. Members may be started in any
+order; after its start a member grants nothing for about T, because it cannot know
+what it granted before.
+
+Each flag can also be set by the environment (DMUTEX_ and its name, as in
+DMUTEX_MAX_CLOCK_DRIFT) and in the file of --config (TOML, the names of the flags
+as keys). Flags win over the environment, and that over the file.
+
+When it is told to end while commands run under its locks, it asks "dmutex lock" to
+end them, and waits until they are dead or their leases are over (T at most).`,
+		Example: `  dmutex agent --dev
+  dmutex agent --listen 10.0.0.1:7946 --peers a=10.0.0.1:7946,b=10.0.0.2:7946,c=10.0.0.3:7946
+  dmutex agent --config /etc/dmutex.toml --log-format json`,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if file == "" && !dev {
+				file = os.Getenv(envPrefix + "CONFIG")
+			}
+			if file != "" && dev {
+				return usageErrorf("--config is not for --dev, which is a single node without a configuration")
+			}
+			c, err := readSettings(cmd.Flags(), os.Getenv, file, dev)
+			if err == nil {
+				err = c.complete(dev)
+			}
+			if err != nil {
+				return usageErrorf("%w", err)
+			}
+			return runAgent(cmd.Context(), c, streams.Err)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	defineSettings(flags)
+	flags.StringVar(&file, "config", "", "file with settings (TOML); also DMUTEX_CONFIG")
+	flags.BoolVar(&dev, "dev", false, "a single node without a configuration, for development")
+	return cmd
+}
+
+// complete fills in what follows from the rest, and checks all.
+func (c *agentConfig) complete(dev bool) error {
+	if dev {
+		c.node.Name = devName
+		c.node.Peers = []dmutex.Peer{{Name: devName}}
+		c.node.Standalone = true
+		return c.node.Validate()
+	}
+	if !c.peersSet {
+		return errors.New("no peers: list all members with --peers, or start a single node with --dev")
+	}
+	if c.node.Name == "" && c.node.Client {
+		return errors.New("a client needs a --name, which no other node of the cluster has")
+	}
+	if c.node.Name == "" {
+		for _, p := range c.node.Peers {
+			if p.Addr == c.node.Listen {
+				c.node.Name = p.Name
+			}
+		}
+	}
+	if c.node.Name == "" {
+		return fmt.Errorf("no peer has the address %q of --listen: set --name to say which one this node is", c.node.Listen)
+	}
+	return c.node.Validate()
+}
+
+// runAgent runs a node and its API until ctx ends or a signal comes.
+func runAgent(ctx context.Context, c *agentConfig, stderr io.Writer) error {
+	log := newLogger(c, stderr)
+	c.node.Logger = log
+	listener, err := listenAPI(c.api)
+	if err != nil {
+		return err
+	}
+	node, err := dmutex.Start(c.node)
+	if err != nil {
+		_ = listener.Close()
+		return &exitError{status: exitFailure, err: fmt.Errorf("cannot start: %w", err)}
+	}
+	server := api.NewServer(api.ServerConfig{
+		Node: apiNode{node: node, ttl: c.node.LeaseTTL}, TTL: c.node.LeaseTTL,
+		Clock: dmutex.BootNow, BootID: runner.BootID(), Processes: runner.Processes{}, Log: log,
+	})
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	log.WithFields(logrus.Fields{
+		"name": node.Name(), "members": len(c.node.Peers), "client": c.node.Client, "ttl": c.node.LeaseTTL.String(),
+		"address": node.Addr(), "api": listener.Addr().String(), "pid": os.Getpid(),
+	}).Info("agent started")
+	var failure error
+	select {
+	case <-ctx.Done():
+	case sig := <-signals:
+		log.WithField("signal", sig.String()).Info("agent is closing; a second signal ends it at once")
+	case <-node.Done():
+		failure = fmt.Errorf("the node had to stop: %w", node.Err())
+	case err := <-served:
+		failure = fmt.Errorf("the HTTP API failed: %w", err)
+	}
+	return closeAgent(context.WithoutCancel(ctx), node, server, c.node.LeaseTTL, signals, failure)
+}
+
+// closeAgent ends the API, which waits for those who hold locks, then the node.
+func closeAgent(ctx context.Context, node *dmutex.Node, server *api.Server, ttl time.Duration, signals <-chan os.Signal, failure error) error {
+	const nodeTime = 5 * time.Second
+	done := make(chan error, 1)
+	go func() {
+		holds, cancel := context.WithTimeout(ctx, ttl+time.Second)
+		defer cancel()
+		err := server.Shutdown(holds)
+		last, cancelLast := context.WithTimeout(ctx, nodeTime)
+		defer cancelLast()
+		done <- errors.Join(err, node.Close(last))
+	}()
+	select {
+	case err := <-done:
+		failure = errors.Join(failure, err)
+	case sig := <-signals:
+		failure = errors.Join(failure, fmt.Errorf("ended at once by a second signal (%v): members keep its locks for T", sig))
+	}
+	if failure != nil {
+		return &exitError{status: exitFailure, err: failure}
+	}
+	return nil
+}
+
+// listenAPI opens the API's port, on loopback only: whoever reaches it can take
+// and break locks.
+func listenAPI(addr string) (net.Listener, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, usageErrorf("--api %q: %w; write it as host:port, like %s", addr, err, defaultAPI)
+	}
+	resolved, err := net.ResolveTCPAddr("tcp", addr)
+	if err != nil {
+		return nil, usageErrorf("--api %q: %w; write it as host:port, like %s", addr, err, defaultAPI)
+	}
+	if host == "" || !resolved.IP.IsLoopback() {
+		return nil, usageErrorf("--api %s would let other machines take and release locks: use a loopback address, like %s", addr, defaultAPI)
+	}
+	listener, err := net.ListenTCP("tcp", resolved)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, &exitError{status: exitFailure, err: fmt.Errorf(
+			"the API address %s is taken, perhaps by another agent: stop it, or choose another address with --api", addr)}
+	case err != nil:
+		return nil, &exitError{status: exitFailure, err: fmt.Errorf("cannot listen on the API address %s: %w", addr, err)}
+	}
+	return listener, nil
+}
+
+func newLogger(c *agentConfig, w io.Writer) *logrus.Logger {
+	log := logrus.New()
+	log.SetOutput(w)
+	log.SetLevel(c.logLevel)
+	if c.logFormat == "json" {
+		log.SetFormatter(&logrus.JSONFormatter{TimestampFormat: time.RFC3339Nano})
+	} else {
+		log.SetFormatter(&logrus.TextFormatter{FullTimestamp: true, TimestampFormat: "15:04:05.000"})
+	}
+	return log
+}
