@@ -42,12 +42,10 @@ func (n *Node) handleRequest(s *session, m *Message) {
 		n.promote(l, e, m.Holding)
 	default:
 		if e != nil { // R5
-			n.endEntry(m.Lock, s, e.id)
-			l = n.lockState(m.Lock)
+			l.takeOut(e)
 		}
-		if l == nil || len(l.queue) >= n.limits.Queue { // R32
+		if l == nil || l.grant != nil && len(l.queue) >= n.limits.Queue { // R32
 			n.notReady(s, m, ReasonQueueFull)
-			n.forgetLock(l)
 			return
 		}
 		e = &entry{session: s, id: m.ID.Counter, time: m.RequestTime, holding: m.Holding, label: m.Label}
@@ -85,7 +83,7 @@ func (n *Node) lockState(name string) *lockState {
 }
 
 func (n *Node) forgetLock(l *lockState) {
-	if l != nil && l.grant == nil && len(l.queue) == 0 {
+	if l.grant == nil && len(l.queue) == 0 {
 		n.timers.stop(&l.timer)
 		delete(n.locks, l.name)
 	}
@@ -229,18 +227,23 @@ func (n *Node) endEntry(lock string, s *session, id uint64) {
 	if e == nil || e.id != id {
 		return
 	}
-	delete(s.entries, lock)
 	l := n.locks[lock]
+	l.takeOut(e)
+	n.grantHead(l)
+	if len(l.queue) == 0 {
+		n.timers.stop(&l.timer)
+	}
+}
+
+// takeOut removes a request, granted or queued, and grants nothing yet.
+func (l *lockState) takeOut(e *entry) {
+	delete(e.session.entries, l.name)
 	if l.grant == e {
 		l.grant = nil
-		n.grantHead(l)
 		return
 	}
 	i := slices.Index(l.queue, e)
 	l.queue = slices.Delete(l.queue, i, i+1)
-	if len(l.queue) == 0 {
-		n.timers.stop(&l.timer)
-	}
 }
 
 func (s *session) add(lock string, e *entry) {
