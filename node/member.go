@@ -112,7 +112,7 @@ func (n *Node) serve(m *Message) {
 		}
 		return
 	}
-	if !opens && m.ToIncarnation != n.inc { // R11
+	if !opens && !n.addressed(m) { // R11
 		return
 	}
 	s := n.session(m)
@@ -145,6 +145,16 @@ func (n *Node) serve(m *Message) {
 		n.timers.set(&s.timer, n.now.Add(n.tm.session))
 	case MsgGrant, MsgQueued, MsgInquire, MsgValidate, MsgKeepAliveAck, MsgCommitted, MsgFloors, MsgNotReady, maxMessageType:
 	}
+}
+
+// addressed reports whether a message is for this incarnation (R11). A sender that
+// has heard nothing of this node may still take back what it asked for: ids and
+// incarnations of senders are never used again, numbers and tokens start anew.
+func (n *Node) addressed(m *Message) bool {
+	if m.ToIncarnation.IsZero() {
+		return m.Type == MsgRelease || m.Type == MsgGoodbye
+	}
+	return m.ToIncarnation == n.inc
 }
 
 // refuse answers a message for which there is no session.
