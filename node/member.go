@@ -102,7 +102,7 @@ func (n *Node) startMember(wall int64) {
 // serve handles a message from a requester.
 func (n *Node) serve(m *Message) {
 	opens := m.Type == MsgRequest || m.Type == MsgKeepAlive || m.Type == MsgReadFloors
-	if n.self < 0 {
+	if n.self < 0 || n.cfg.Standalone && m.From != n.cfg.Name { // R13: it could not know what it granted before
 		n.refuse(m, opens, ReasonNotMember)
 		return
 	}
