@@ -266,6 +266,9 @@ func (n *Node) keepEvery() Duration {
 
 func (n *Node) keepAlive() {
 	n.keptAlive = n.now
+	if n.closed || n.stopped { // R15: it would open a new session
+		return
+	}
 	for i := range n.peers {
 		n.toMember(&n.peers[i], Message{Type: MsgKeepAlive})
 	}
