@@ -132,10 +132,10 @@ func (n *Node) granted(r *request, i int) Instant {
 // Queued or not, and at once to one whose session or incarnation changed (R16).
 func (n *Node) askMissing(r *request, repeat Duration) {
 	for i := range r.want.All() {
-		if n.granted(r, i) > n.now {
+		p, a := &n.peers[i], &r.asks[i]
+		if n.granted(r, i) > n.now || n.mute(p) { // R22: it is asked at once when it is heard again
 			continue
 		}
-		p, a := &n.peers[i], &r.asks[i]
 		if a.sentInc.IsZero() {
 			a.sentInc = p.inc
 		}
