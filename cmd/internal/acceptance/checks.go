@@ -1,0 +1,293 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// bound is how soon the next holder comes after a crash: T(1+d) + 2 s.
+const bound = ttl*11/10 + 2*time.Second
+
+func checkExclusion(ctx context.Context, r *report, b *bench) error {
+	c, err := newCluster(ctx, b, 7)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	journal := b.file()
+	var runs []*lockRun
+	for i := range 10 {
+		args := append([]string{"nightly", "--wait", "30s"}, worker(journal, fmt.Sprintf("w%d", i), 50)...)
+		run, err := c.lock(c.agents[i%7], args...)
+		if err != nil {
+			return err
+		}
+		runs = append(runs, run)
+	}
+	for i, run := range runs {
+		if err := run.wait(ctx, 40*time.Second); err != nil {
+			return err
+		}
+		if run.status != 0 {
+			r.fail("lock %d: exit %d, want 0: %s", i, run.status, run.stderr.String())
+		}
+	}
+	entries, err := readJournal(journal)
+	if err != nil {
+		return err
+	}
+	words := 0
+	for _, e := range entries {
+		if e.word != "tick" {
+			words++
+		}
+	}
+	r.expect(overlaps(entries) == 0, "%d lines of ten commands, %d overlaps", len(entries), overlaps(entries))
+	r.expect(words == 20, "%d in and out, want 20", words)
+	return nil
+}
+
+func checkStatus(ctx context.Context, r *report, b *bench) error {
+	c, err := newCluster(ctx, b, 3)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	expect := func(a *agent, want int, args ...string) error {
+		run, err := c.lock(a, args...)
+		if err != nil {
+			return err
+		}
+		if err := run.wait(ctx, 20*time.Second); err != nil {
+			return err
+		}
+		said := strings.TrimSpace(run.stderr.String())
+		r.expect(run.status == want, "lock %s: exit %d, want %d; %s", strings.Join(args, " "), run.status, want, said)
+		return nil
+	}
+	holder, err := c.lock(c.agents[0], "held", "--", "sleep", "60")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = holder.cmd.Process.Signal(syscall.SIGTERM) }()
+	busy := func() bool {
+		return expect(c.agents[1], 75, "held", "--try", "--", "true") == nil
+	}
+	if err := waitFor(ctx, 5*time.Second, "the first lock to be asked for", func() bool { return holder.cmd.Process != nil }); err != nil {
+		return err
+	}
+	time.Sleep(300 * time.Millisecond) // the holder's command is under way
+	if !busy() {
+		return errors.New("cannot run lock --try")
+	}
+	dead := &agent{api: "127.0.0.1:1"}
+	steps := []error{
+		expect(c.agents[1], 75, "held", "--wait", "300ms", "--", "true"),
+		expect(c.agents[1], 7, "free", "--", "sh", "-c", "exit 7"),
+		expect(c.agents[1], 127, "free", "--", "no-such-command"),
+		expect(c.agents[1], 64, "bad\nname", "--", "true"),
+		expect(c.agents[1], 64, "free", "--try", "--wait", "1s", "--", "true"),
+		expect(c.agents[1], 64, "free", "--no-such-flag"),
+		expect(dead, 69, "free", "--", "true"),
+	}
+	if err := errors.Join(steps...); err != nil {
+		return err
+	}
+	if err := errors.Join(c.agents[0].kill(), c.agents[2].kill()); err != nil {
+		return err
+	}
+	if err := expect(c.agents[1], 69, "free", "--wait", "3s", "--", "true"); err != nil {
+		return err
+	}
+	if err := holder.wait(ctx, 20*time.Second); err != nil {
+		return err
+	}
+	r.expect(holder.status == 70, "the agent of a holder is killed: exit %d, want 70", holder.status)
+	return nil
+}
+
+// holderAndWaiter has a holder at the first agent and a waiter at the last.
+func holderAndWaiter(ctx context.Context, c *cluster, journal string, ticks int) (holder, waiter *lockRun, err error) {
+	holder, err = c.lock(c.agents[0], append([]string{"job"}, worker(journal, "holder", 100_000)...)...)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := waitFor(ctx, 10*time.Second, "the holder's command", came(journal, "holder")); err != nil {
+		return nil, nil, fmt.Errorf("%w: %s", err, holder.stderr.String())
+	}
+	waiter, err = c.lock(c.agents[len(c.agents)-1], append([]string{"job"}, worker(journal, "waiter", ticks)...)...)
+	if err != nil {
+		return nil, nil, err
+	}
+	time.Sleep(2 * time.Second) // the hold is an ordinary one by now
+	return holder, waiter, nil
+}
+
+func checkKillHolder(ctx context.Context, r *report, b *bench) error {
+	c, err := newCluster(ctx, b, 7)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	journal := b.file()
+	holder, waiter, err := holderAndWaiter(ctx, c, journal, 20)
+	if err != nil {
+		return err
+	}
+	killed := time.Now()
+	if err := c.agents[0].kill(); err != nil {
+		return err
+	}
+	return handedOver(ctx, r, journal, holder, waiter, killed)
+}
+
+// handedOver checks that the holder's command was ended, with status 70, before the
+// waiter's began, and that this one began in time.
+func handedOver(ctx context.Context, r *report, journal string, holder, waiter *lockRun, since time.Time) error {
+	for _, run := range []*lockRun{holder, waiter} {
+		if err := run.wait(ctx, 4*ttl+5*time.Second); err != nil {
+			return err
+		}
+	}
+	entries, err := readJournal(journal)
+	if err != nil {
+		return err
+	}
+	end, _ := last(entries, "holder")
+	next, ok := first(entries, "waiter")
+	if !ok {
+		return errors.New("the waiter never had the lock")
+	}
+	r.expect(holder.status == 70, "exit of the holder's lock: %d, want 70", holder.status)
+	r.expect(overlaps(entries) == 0, "last line of the holder's command %.3f s before the waiter's first", next.at.Sub(end.at).Seconds())
+	r.expect(holder.ended.Before(next.at), "the holder's lock ended %.3f s before the waiter had it", next.at.Sub(holder.ended).Seconds())
+	r.expect(next.token > end.token, "tokens rise: %d, then %d", end.token, next.token)
+	r.within("next holder after the fault", next.at.Sub(since), bound)
+	return nil
+}
+
+func checkKillTwo(ctx context.Context, r *report, b *bench) error {
+	c, err := newCluster(ctx, b, 7)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	journal := b.file()
+	holder, waiter, err := holderAndWaiter(ctx, c, journal, 20)
+	if err != nil {
+		return err
+	}
+	killed := time.Now()
+	if err := errors.Join(c.agents[3].kill(), c.agents[1].kill()); err != nil { // n4 is the root without rotation
+		return err
+	}
+	for i := range 5 {
+		begin := time.Now()
+		run, err := c.lock(c.agents[2+i%2*2], fmt.Sprintf("new-%d", i), "--", "true")
+		if err != nil {
+			return err
+		}
+		if err := run.wait(ctx, 20*time.Second); err != nil {
+			return err
+		}
+		r.expect(run.status == 0, "new lock %d after the kill: exit %d", i, run.status)
+		r.within("new lock", time.Since(begin), 2*time.Second)
+	}
+	time.Sleep(max(0, 2*ttl-time.Since(killed)))
+	select {
+	case <-holder.done:
+		r.fail("the hold ended with %d: %s", holder.status, holder.stderr.String())
+	default:
+		r.say("ok   the held lock is still held %.1f s after", time.Since(killed).Seconds())
+	}
+	released := time.Now()
+	if err := holder.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	if err := errors.Join(holder.wait(ctx, 10*time.Second), waiter.wait(ctx, 10*time.Second)); err != nil {
+		return err
+	}
+	entries, err := readJournal(journal)
+	if err != nil {
+		return err
+	}
+	next, ok := first(entries, "waiter")
+	r.expect(ok && waiter.status == 0 && overlaps(entries) == 0, "the waiter had it after the holder, exit %d, overlaps %d",
+		waiter.status, overlaps(entries))
+	r.within("waiter after the release", next.at.Sub(released), 2*time.Second)
+	return nil
+}
+
+func checkStopAgent(ctx context.Context, r *report, b *bench) error {
+	c, err := newCluster(ctx, b, 7)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	journal := b.file()
+	holder, waiter, err := holderAndWaiter(ctx, c, journal, 20)
+	if err != nil {
+		return err
+	}
+	stopped := time.Now()
+	if err := c.agents[0].signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	time.AfterFunc(2*ttl, func() { _ = c.agents[0].signal(syscall.SIGCONT) })
+	return handedOver(ctx, r, journal, holder, waiter, stopped)
+}
+
+func checkStopAll(ctx context.Context, r *report, b *bench) error {
+	c, err := newCluster(ctx, b, 7)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	journal := b.file()
+	holder, waiter, err := holderAndWaiter(ctx, c, journal, 400)
+	if err != nil {
+		return err
+	}
+	group, err := childOf(holder.cmd.Process.Pid)
+	if err != nil {
+		return err
+	}
+	stop := func(s syscall.Signal) error {
+		return errors.Join(syscall.Kill(-group, s), holder.cmd.Process.Signal(s), c.agents[0].signal(s))
+	}
+	stopped := time.Now()
+	if err := errors.Join(holder.cmd.Process.Signal(syscall.SIGSTOP), c.agents[0].signal(syscall.SIGSTOP), syscall.Kill(-group, syscall.SIGSTOP)); err != nil {
+		return err
+	}
+	if err := waitFor(ctx, bound+2*time.Second, "the waiter's command", came(journal, "waiter")); err != nil {
+		return err
+	}
+	entries, err := readJournal(journal)
+	if err != nil {
+		return err
+	}
+	next, _ := first(entries, "waiter")
+	r.within("next holder after the stop", next.at.Sub(stopped), bound)
+	time.Sleep(max(0, 2*ttl-time.Since(stopped)))
+	if err := stop(syscall.SIGCONT); err != nil { // the command first: it is the one that writes late
+		return err
+	}
+	if err := holder.wait(ctx, 10*time.Second); err != nil {
+		return err
+	}
+	if err := waiter.wait(ctx, 20*time.Second); err != nil {
+		return err
+	}
+	if entries, err = readJournal(journal); err != nil {
+		return err
+	}
+	refused, accepted := refused(entries, "holder")
+	r.expect(holder.status == 70, "exit of the late lock: %d, want 70", holder.status)
+	r.expect(refused > 0 && accepted == 0, "late writes: %d refused by the token, %d accepted", refused, accepted)
+	r.expect(waiter.status == 0, "exit of the waiter's lock: %d, want 0", waiter.status)
+	return nil
+}

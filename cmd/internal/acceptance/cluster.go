@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// ttl is T of the default profile.
+const ttl = 3 * time.Second
+
+// bench is where a run keeps its files.
+type bench struct {
+	dir     string
+	program string
+	verbose bool
+	files   int
+}
+
+func (b *bench) file() string {
+	b.files++
+	return filepath.Join(b.dir, fmt.Sprintf("journal-%d", b.files))
+}
+
+// cluster is agents of one cluster, all started by this process.
+type cluster struct {
+	bench  *bench
+	agents []*agent
+}
+
+type agent struct {
+	name, api string
+	args      []string
+	cmd       *exec.Cmd
+	dead      bool
+}
+
+// newCluster starts n agents and waits until all are ready.
+func newCluster(ctx context.Context, b *bench, n int) (*cluster, error) {
+	ports, err := freePorts(2 * n)
+	if err != nil {
+		return nil, err
+	}
+	var peers []string
+	for i := range n {
+		peers = append(peers, fmt.Sprintf("n%d=127.0.0.1:%d", i+1, ports[i]))
+	}
+	c := &cluster{bench: b}
+	for i := range n {
+		a := &agent{name: fmt.Sprintf("n%d", i+1), api: fmt.Sprintf("127.0.0.1:%d", ports[n+i])}
+		a.args = []string{"agent", "--name", a.name, "--peers", strings.Join(peers, ","), "--api", a.api}
+		if err := c.start(a); err != nil {
+			c.close()
+			return nil, err
+		}
+		c.agents = append(c.agents, a)
+	}
+	for _, a := range c.agents {
+		if err := waitFor(ctx, 15*time.Second, "agent "+a.name+" to be ready", a.ready); err != nil {
+			c.close()
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+func (c *cluster) start(a *agent) error {
+	a.cmd = exec.Command(c.bench.program, a.args...) //nolint:noctx // it outlives any one call; close ends it
+	if c.bench.verbose {
+		a.cmd.Stderr = os.Stderr
+	}
+	return a.cmd.Start()
+}
+
+func (a *agent) ready() bool {
+	client := http.Client{Timeout: time.Second}
+	resp, err := client.Get("http://" + a.api + "/readyz")
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 4096))
+	return resp.StatusCode == http.StatusOK
+}
+
+func (a *agent) signal(s syscall.Signal) error { return a.cmd.Process.Signal(s) }
+
+// kill ends an agent with SIGKILL and waits for its end.
+func (a *agent) kill() error {
+	a.dead = true
+	if err := a.signal(syscall.SIGKILL); err != nil {
+		return err
+	}
+	_ = a.cmd.Wait()
+	return nil
+}
+
+func (c *cluster) close() {
+	for _, a := range c.agents {
+		if !a.dead {
+			_ = a.signal(syscall.SIGCONT)
+			_ = a.kill()
+		}
+	}
+}
+
+// freePorts returns ports that were free a moment ago.
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}
+
+// waitFor looks every 10 ms until ok, and fails after limit.
+func waitFor(ctx context.Context, limit time.Duration, what string, ok func() bool) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("waited %v for %s", limit, what))
+	defer cancel()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for !ok() {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// lockRun is one `dmutex lock` under way.
+type lockRun struct {
+	cmd    *exec.Cmd
+	stderr bytes.Buffer
+	done   chan struct{}
+	status int
+	ended  time.Time
+}
+
+// lock starts `dmutex lock` at an agent.
+func (c *cluster) lock(a *agent, args ...string) (*lockRun, error) {
+	r := &lockRun{done: make(chan struct{})}
+	r.cmd = exec.Command(c.bench.program, append([]string{"lock", "--api", a.api}, args...)...) //nolint:noctx // the checks end it
+	r.cmd.Stderr = &r.stderr
+	if err := r.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(r.done)
+		err := r.cmd.Wait()
+		r.ended = time.Now()
+		var exit *exec.ExitError
+		switch {
+		case err == nil:
+		case errors.As(err, &exit):
+			r.status = exit.ExitCode()
+		default:
+			r.status = -1
+		}
+	}()
+	return r, nil
+}
+
+func (r *lockRun) wait(ctx context.Context, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	select {
+	case <-r.done:
+		return nil
+	case <-ctx.Done():
+		_ = r.cmd.Process.Kill()
+		return fmt.Errorf("dmutex lock still runs after %v; it says: %s", limit, r.stderr.String())
+	}
+}
