@@ -223,8 +223,8 @@ func (n *Node) workHolding(r *request) {
 }
 
 func (n *Node) scheduleHolder(r *request, until, majority Instant) {
-	next := until
-	if n.lacking(r) || r.local.commit.active {
+	next := n.nextAsk(r, n.tm.holderRepeat, until)
+	if r.local.commit.active {
 		next = min(next, n.now.Add(n.tm.holderRepeat))
 	}
 	if r.want != quorum.All(len(n.members)) {
@@ -236,17 +236,19 @@ func (n *Node) scheduleHolder(r *request, until, majority Instant) {
 	n.timers.set(&r.timer, next)
 }
 
-func (n *Node) lacking(r *request) bool {
+// nextAsk returns when the first Request must be repeated, however many answers of
+// other members come until then, or next when that is earlier.
+func (n *Node) nextAsk(r *request, repeat Duration, next Instant) Instant {
 	for i := range r.want.All() {
-		if n.granted(r, i) <= n.now {
-			return true
+		if n.granted(r, i) <= n.now && !n.mute(&n.peers[i]) {
+			next = min(next, r.asks[i].sent.Add(repeat))
 		}
 	}
-	return false
+	return next
 }
 
 func (n *Node) schedule(r *request) {
-	next := n.now.Add(n.tm.repeat)
+	next := n.nextAsk(r, n.tm.repeat, n.now.Add(n.tm.repeat))
 	if r.below != 0 && r.state == requestWaiting {
 		next = min(next, r.below.Add(n.tm.withdraw))
 	}
