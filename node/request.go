@@ -273,6 +273,13 @@ func (n *Node) handOver(l *local) {
 	l.queue = l.queue[1:]
 	l.lease, c.since = c, n.now
 	l.commit = commit{}
+	for i := 0; i < len(l.queue); {
+		if l.queue[i].try { // R26: a local caller holds the lock
+			n.failCaller(l.queue[i], FailBusy)
+		} else {
+			i++
+		}
+	}
 	n.stats.Acquired++
 	l.req.told, _ = n.deadline(l.req)
 	n.emit(Event{Type: EventAcquired, Call: c.id, Lock: l.name, Deadline: l.req.told})
