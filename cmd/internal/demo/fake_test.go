@@ -169,7 +169,11 @@ func (n *fakeNode) counters() counters {
 }
 
 func (n *fakeNode) tree() (root, drawn string) { return "n2", "  n2\nn1  n3" }
+
 func (n *fakeNode) close(context.Context) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.sent = counters{} // a closed node has none
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/treequorum/dmutex/dmutex"
@@ -51,6 +52,7 @@ type race struct {
 	phase phase
 	timer *time.Timer   // the end of the phase
 	again *time.Timer   // the next try to restart; stopped when there is none
+	show  *time.Ticker  // the next status line
 	begun time.Duration // when the judge read the first enter
 	ended time.Duration // when all were told to stop
 
@@ -85,6 +87,7 @@ func newRace(cfg *Config, launch func() (*process, error), now func() time.Durat
 		screen: newScreen(cfg), judge: newJudge(), names: nodeNames(cfg.Nodes),
 		timer: time.NewTimer(firstLockTime), again: time.NewTimer(returnInterval),
 	}
+	r.show = time.NewTicker(r.screen.each())
 	r.again.Stop()
 	return r
 }
@@ -103,6 +106,7 @@ func nodeNames(n int) []string {
 func (r *race) run(ctx context.Context) (*Result, error) {
 	defer r.timer.Stop()
 	defer r.again.Stop()
+	defer r.show.Stop()
 	r.screen.print(fmt.Sprintf("%d processes on loopback fight for the lock %q for %v; a silent holder keeps it for %v at most; seed %d\n",
 		r.cfg.Nodes, lockName, r.cfg.For, leaseTTL(), r.cfg.Seed))
 	err := r.assemble(ctx)
@@ -199,7 +203,7 @@ func (r *race) awaitHellos(ctx context.Context) error {
 
 // introduce says what is about to be seen, and lets the workers go.
 func (r *race) introduce() {
-	r.screen.print(fmt.Sprintf("\nthe tree of this lock's rotation, its root is %s:\n\n%s\n\n", r.root, r.tree))
+	r.screen.print(fmt.Sprintf("\nthe tree of this lock's rotation, its root is %s:\n\n%s\n\n", r.root, strings.TrimRight(r.tree, "\n")))
 	r.screen.print(fmt.Sprintf("a member that has just started cannot know what it granted before: it is in quarantine for %v, T x (1 + d)\n\n", quarantine()))
 	r.fleet.each(func(p *proc) { p.tell(order{Kind: orderGo}) })
 	r.timer.Reset(firstLockTime)
@@ -207,8 +211,6 @@ func (r *race) introduce() {
 
 // fight is the loop of the judge, until all processes are gone.
 func (r *race) fight(ctx context.Context) error {
-	show := time.NewTicker(r.screen.each())
-	defer show.Stop()
 	for r.phase != phaseOver {
 		var err error
 		select {
@@ -219,7 +221,7 @@ func (r *race) fight(ctx context.Context) error {
 			err = r.advance()
 		case <-r.again.C:
 			err = r.restart()
-		case <-show.C:
+		case <-r.show.C:
 			if r.phase != phaseFirst && r.phase != phaseStop {
 				r.screen.status(r.elapsed(), r.judge, r.inside())
 			}

@@ -6,14 +6,14 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // How often the status is shown. A terminal's line is written over; a log's
 // lines stay, so they are fewer.
 const (
 	terminalEach = 100 * time.Millisecond
-	plainEach    = time.Second
+	plainEach    = time.Second // at least
+	plainLines   = 60          // at most, in all
 	statusWidth  = 79
 	chainLength  = 8 // holders shown
 )
@@ -22,17 +22,18 @@ const (
 type screen struct {
 	w        io.Writer
 	terminal bool
-	shown    int      // width of the status line now on the terminal
-	chain    []string // latest holders
-	err      error    // of the first write that failed
+	every    time.Duration // plain lines
+	shown    int           // width of the status line now on the terminal
+	chain    []string      // latest holders
+	err      error         // of the first write that failed
 }
 
 // newScreen returns a screen that shows nothing when cfg asks for JSON.
 func newScreen(cfg *Config) *screen {
 	if cfg.JSON {
-		return &screen{w: io.Discard}
+		return &screen{w: io.Discard, every: plainEach}
 	}
-	return &screen{w: cfg.Stdout, terminal: cfg.Terminal}
+	return &screen{w: cfg.Stdout, terminal: cfg.Terminal, every: max(plainEach, cfg.For/plainLines)}
 }
 
 // each is how often status should be called.
@@ -40,7 +41,7 @@ func (s *screen) each() time.Duration {
 	if s.terminal {
 		return terminalEach
 	}
-	return plainEach
+	return s.every
 }
 
 // holder adds the name of who has the lock now.
@@ -69,11 +70,14 @@ func (s *screen) status(elapsed time.Duration, j *judge, inside string) {
 		s.write(fmt.Sprintf("%s  %s  %s\n", stamp(elapsed), counts, strings.Join(s.chain, " > ")))
 		return
 	}
-	line := fmt.Sprintf("%s  inside: %-4s %s  %s", stamp(elapsed), inside, counts, strings.Join(s.chain, " > "))
-	if runes := []rune(line); len(runes) > statusWidth {
-		line = string(runes[:statusWidth])
+	head := fmt.Sprintf("%s  inside: %-4s %s  ", stamp(elapsed), inside, counts)
+	chain := s.chain // as many of the latest as fit
+	for len(chain) > 0 && len(head)+len(strings.Join(chain, " > ")) > statusWidth {
+		chain = chain[1:]
 	}
-	width := utf8.RuneCountInString(line)
+	line := head + strings.Join(chain, " > ")
+	line = line[:min(len(line), statusWidth)] // names, numbers and inside are ASCII
+	width := len(line)
 	s.write("\r" + line + strings.Repeat(" ", max(0, s.shown-width)))
 	s.shown = width
 }

@@ -40,6 +40,9 @@ func TestScreenTerminalWritesOneLineOver(t *testing.T) {
 			t.Errorf("%q is %d wide, want at most %d", l, len(l), statusWidth)
 		}
 	}
+	if !strings.HasSuffix(lines[0], " > n12345") {
+		t.Errorf("%q does not end with the latest holder", lines[0])
+	}
 	if len(lines) != 4 || len(lines[0]) != len(lines[1]) || strings.TrimSpace(lines[2]) != "" || lines[3] != "  3.0s  SIGKILL\n" {
 		t.Errorf("got %q; want a long status, a short one as wide, blanks, the note", lines)
 	}

@@ -54,7 +54,8 @@ func (r *race) killRoot() error {
 		return fmt.Errorf("demo: kill %s, process %d: %w", r.root, r.victim.pid, err)
 	}
 	r.killedAt = r.now()
-	r.screen.note(r.elapsed(), "SIGKILL to %s (pid %d), the root: paths through it are gone, the others ask the rest of the tree", r.root, r.victim.pid)
+	r.screen.note(r.elapsed(), "SIGKILL to %s (pid %d), the root: what it was granted counts for up to %v more, then the others go on around it",
+		r.root, r.victim.pid, quarantine())
 	return nil
 }
 
@@ -142,6 +143,7 @@ func (r *race) handleEnter(e event) error {
 // begin starts the clock: the time of a demo counts from the first lock.
 func (r *race) begin(e event) {
 	r.begun = e.at
+	r.show.Reset(r.screen.each()) // so that its lines are of whole seconds
 	r.fleet.each(func(p *proc) { p.base = p.sent })
 	r.screen.note(0, "%s is the first to have the lock", e.proc.name)
 	r.enterPhase(phaseWhole)
@@ -154,7 +156,7 @@ func (r *race) handleGone(e event) error {
 	switch {
 	case p.killed:
 		if held {
-			r.screen.note(r.elapsed(), "%s died inside: the others wait until its lease is over, %v at most", p.name, quarantine())
+			r.screen.note(r.elapsed(), "%s died inside: the others have to wait until its lease is over", p.name)
 		}
 	case p == r.restarted && p.noPort && r.phase == phaseAgain:
 		if r.returns == maxReturns {

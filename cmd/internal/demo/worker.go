@@ -138,10 +138,11 @@ func (w *worker) serve(ctx context.Context, control <-chan order) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	bye := w.stats(kindBye) // a closed node has no counters
 	if err := w.close(ctx); err != nil {
 		return fmt.Errorf("close the node: %w", err)
 	}
-	return w.out.write(w.stats(kindBye))
+	return w.out.write(bye)
 }
 
 // work locks, holds, unlocks and pauses until the judge says stop.

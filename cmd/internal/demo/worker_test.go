@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,21 +17,23 @@ import (
 type deskNode struct {
 	lease    *deskLease
 	lockErr  error
-	closed   bool
+	closed   atomic.Bool
 	closeErr error
 }
 
 type deskLease struct {
 	ctx       context.Context
 	lose      context.CancelFunc
-	until     time.Duration
+	until     atomic.Int64
 	unlocked  int
 	unlockErr error
 }
 
 func newDeskNode() *deskNode {
 	ctx, lose := context.WithCancel(context.Background())
-	return &deskNode{lease: &deskLease{ctx: ctx, lose: lose, until: time.Second}}
+	n := &deskNode{lease: &deskLease{ctx: ctx, lose: lose}}
+	n.lease.until.Store(int64(time.Second))
+	return n
 }
 
 func (n *deskNode) lock(ctx context.Context) (lease, error) {
@@ -44,12 +47,19 @@ func (n *deskNode) lock(ctx context.Context) (lease, error) {
 	return n.lease, nil
 }
 
-func (n *deskNode) counters() counters            { return counters{LockMessages: 4, KeepAlives: 2} }
 func (n *deskNode) tree() (root, drawn string)    { return "r", "drawn" }
-func (n *deskNode) close(context.Context) error   { n.closed = true; return n.closeErr }
+func (n *deskNode) close(context.Context) error   { n.closed.Store(true); return n.closeErr }
 func (l *deskLease) Context() context.Context     { return l.ctx }
-func (l *deskLease) BootDeadline() time.Duration  { return l.until }
+func (l *deskLease) BootDeadline() time.Duration  { return time.Duration(l.until.Load()) }
 func (l *deskLease) Unlock(context.Context) error { l.unlocked++; return l.unlockErr }
+
+// counters are zero once the node is closed, as those of the library are.
+func (n *deskNode) counters() counters {
+	if n.closed.Load() {
+		return counters{}
+	}
+	return counters{LockMessages: 4, KeepAlives: 2}
+}
 
 // desk is a judge's end of one worker's pipe, for one test.
 type desk struct {
@@ -165,8 +175,8 @@ func TestWorkerWaitsForTheJudgeInsideItsHold(t *testing.T) {
 		if bye := d.hear(kindBye); bye.Counters == nil || bye.Counters.LockMessages != 4 {
 			t.Errorf("bye is %+v, want the counters", bye)
 		}
-		if err := d.end(); err != nil || !d.node.closed || d.node.lease.unlocked != 1 {
-			t.Errorf("ended with %v, node closed %v, unlocked %d times; want nil, true, once", err, d.node.closed, d.node.lease.unlocked)
+		if err := d.end(); err != nil || !d.node.closed.Load() || d.node.lease.unlocked != 1 {
+			t.Errorf("ended with %v, node closed %v, unlocked %d times; want nil, true, once", err, d.node.closed.Load(), d.node.lease.unlocked)
 		}
 		_ = d.in.Close()
 	})
@@ -176,7 +186,7 @@ func TestWorkerTellsRenewals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
 		d.begin()
-		d.node.lease.until = 3 * time.Second
+		d.node.lease.until.Store(int64(3 * time.Second))
 		<-time.After(leaseTTL() / 8) // virtual
 		if r := d.hear(kindRenew); r.Seq != 1 || r.Deadline != 3*time.Second {
 			t.Errorf("renewal is %+v, want hold 1 until 3s", r)
@@ -221,8 +231,8 @@ func TestWorkerEndsWithItsPipe(t *testing.T) {
 		d = newDesk(t)
 		d.begin()
 		_ = d.in.Close()
-		if err := d.end(); !errors.Is(err, errOrphan) || !d.node.closed {
-			t.Errorf("inside a hold it ended with %v, node closed %v; want errOrphan, true", err, d.node.closed)
+		if err := d.end(); !errors.Is(err, errOrphan) || !d.node.closed.Load() {
+			t.Errorf("inside a hold it ended with %v, node closed %v; want errOrphan, true", err, d.node.closed.Load())
 		}
 	})
 }
@@ -236,8 +246,8 @@ func TestWorkerTellsItsTroubles(t *testing.T) {
 		if r := d.hear(kindFailed); !strings.Contains(r.Error, "boom") || r.PortTaken {
 			t.Errorf("it said %+v, want boom, and nothing of a port", r)
 		}
-		if err := d.end(); !errors.Is(err, d.node.lockErr) || !d.node.closed {
-			t.Errorf("ended with %v, node closed %v; want boom, true", err, d.node.closed)
+		if err := d.end(); !errors.Is(err, d.node.lockErr) || !d.node.closed.Load() {
+			t.Errorf("ended with %v, node closed %v; want boom, true", err, d.node.closed.Load())
 		}
 		_ = d.in.Close()
 	})
