@@ -108,12 +108,36 @@ func (n *Node) Wake() Instant {
 // begin takes the time and does what is due before any input is looked at: an
 // answer that comes after the deadline does not bring a lock back (R20).
 func (n *Node) begin(now Instant) {
+	before := n.now
 	if now > n.now {
 		n.now = now
 	}
+	n.expire(before)
 	for t := n.timers.pop(n.now); t != nil; t = n.timers.pop(n.now) {
 		t.owner.due(n)
 		n.settle()
+	}
+}
+
+// expire loses what is lost when this node's own grants or vote ran out since the
+// last step (R20): a KeepAlive to its own member, which is due as well after a
+// pause, would renew them first.
+func (n *Node) expire(before Instant) {
+	if n.self < 0 {
+		return
+	}
+	p := &n.peers[n.self]
+	passed := func(until Instant) bool { return until > before && until <= n.now }
+	if !passed(p.freshUntil) && !passed(p.treeUntil) {
+		return
+	}
+	for i := len(n.requests) - 1; i >= 0; i-- {
+		if i >= len(n.requests) || n.requests[i].state != requestHolding {
+			continue
+		}
+		if until, _ := n.deadline(n.requests[i]); until <= n.now {
+			n.lose(n.requests[i])
+		}
 	}
 }
 
