@@ -153,11 +153,12 @@ func (n *Node) inquire(l *lockState, e *entry) {
 	n.reply(l.grant.session, Message{Type: MsgInquire, Lock: l.name, ID: l.grant.requestID(), Number: l.number})
 }
 
-// validateSoon asks the owner of a grant whether it still wants it, when somebody
-// comes to wait behind it, and each T/4 while somebody does (R9). The owner learns
-// from it that others wait, which it needs to be told once only.
+// validateSoon asks the owner of a grant whether it still wants it when somebody
+// comes to wait behind it, and each T/4 while somebody does (R9). So a grant whose
+// Release was lost is found by the first who waits, and the owner learns that
+// others wait.
 func (n *Node) validateSoon(l *lockState) {
-	if l.validated == 0 {
+	if l.validated == 0 || n.now >= l.validated.Add(n.tm.repeat) {
 		n.validate(l)
 	}
 	if l.pos == 0 {
