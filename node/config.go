@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/treequorum/dmutex/node/internal/breakage"
 	"github.com/treequorum/dmutex/quorum"
 )
 
@@ -41,6 +42,10 @@ type Config struct {
 	Incarnation Incarnation
 	Seed        uint64 // for the random part of a further incarnation
 	Limits      Limits // zero fields take the default
+
+	// Breakage takes rules out, for tests of the checkers. Only packages below node
+	// can make one that is not zero.
+	Breakage breakage.Set
 }
 
 // maxDrift is d = 20 % in parts per million.

@@ -1,0 +1,68 @@
+package breakage
+
+func (f Fault) name() string {
+	switch f {
+	case ManyGrants:
+		return "ManyGrants"
+	case NoInquire:
+		return "NoInquire"
+	case NoYieldNumbers:
+		return "NoYieldNumbers"
+	case ReleaseEndsAny:
+		return "ReleaseEndsAny"
+	case SilenceFrees:
+		return "SilenceFrees"
+	case ShortLease:
+		return "ShortLease"
+	case NoSessionNumbers:
+		return "NoSessionNumbers"
+	case FormerIncarnation:
+		return "FormerIncarnation"
+	case NoQuarantine:
+		return "NoQuarantine"
+	case ShortQuarantine:
+		return "ShortQuarantine"
+	case QuarantineHolding:
+		return "QuarantineHolding"
+	case OneRequest:
+		return "OneRequest"
+	case QueuedIsAnswer:
+		return "QueuedIsAnswer"
+	case FreshFromReceipt:
+		return "FreshFromReceipt"
+	case FormerRenewed:
+		return "FormerRenewed"
+	case YieldForgotten:
+		return "YieldForgotten"
+	case YieldOnlyNamed:
+		return "YieldOnlyNamed"
+	case YieldNotRepeated:
+		return "YieldNotRepeated"
+	case MajorityOfGrants:
+		return "MajorityOfGrants"
+	case InputBeforeTime:
+		return "InputBeforeTime"
+	case LossForgiven:
+		return "LossForgiven"
+	case NoSilence:
+		return "NoSilence"
+	case NoWithdrawal:
+		return "NoWithdrawal"
+	case NoReleaseOfFormer:
+		return "NoReleaseOfFormer"
+	case TokenWithoutCommit:
+		return "TokenWithoutCommit"
+	case TokenByOne:
+		return "TokenByOne"
+	case TokenByGranters:
+		return "TokenByGranters"
+	case FloorsNotRead:
+		return "FloorsNotRead"
+	case FloorsInQuarantine:
+		return "FloorsInQuarantine"
+	case FloorsOfOneFewer:
+		return "FloorsOfOneFewer"
+	case endOfFaults:
+	}
+	return ""
+}
