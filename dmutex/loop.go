@@ -70,6 +70,7 @@ func newLoop(n *Node, core *node.Node) *loop {
 func (l *loop) run() {
 	l.timer = time.NewTimer(l.tick)
 	defer l.timer.Stop()
+	l.nextAt = l.n.hooks.now().Add(node.Duration(l.tick))
 	l.flush()
 	for !l.n.replaced {
 		select {
@@ -111,7 +112,7 @@ func (l *loop) more() {
 // still while the machine sleeps, the core's clock does not.
 func (l *loop) setTimer() {
 	now := l.n.hooks.now()
-	at := min(l.core.Wake(), now.Add(node.Duration(l.tick)))
+	at := min(l.core.Wake(), l.nextAt)
 	if l.timeAt != 0 && l.timeAt <= at {
 		return
 	}

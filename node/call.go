@@ -72,11 +72,18 @@ func (n *Node) Cancel(now Instant, call CallID) bool {
 	n.begin(now)
 	defer n.finish()
 	c := n.calls[call]
-	if c == nil || c.local.lease == c {
+	if c == nil || c.local.lease == c && !c.settling {
 		return false
 	}
 	l := c.local
 	failure := n.failure(l.req)
+	if l.lease == c {
+		l.lease = nil
+		n.failCaller(c, failure)
+		n.endRequest(l.req)
+		n.next(l)
+		return true
+	}
 	n.failCaller(c, failure)
 	n.endIfUnused(l)
 	return true
@@ -98,7 +105,7 @@ func (n *Node) Unlock(now Instant, call CallID) bool {
 	n.begin(now)
 	defer n.finish()
 	c := n.calls[call]
-	if c == nil || c.local.lease != c {
+	if c == nil || c.local.lease != c || c.settling {
 		return false
 	}
 	l, r := c.local, c.local.req
@@ -220,7 +227,7 @@ func (n *Node) tryFailure(r *request) Failure {
 // failure says why a request has not got its lock yet: too few members, or
 // somebody before it.
 func (n *Node) failure(r *request) Failure {
-	if r.local.lease != nil {
+	if c := r.local.lease; c != nil && !c.settling {
 		return FailBusy
 	}
 	if r.state == requestWaiting && r.tree.Contains(n.upSet()) && r.queued() {

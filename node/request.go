@@ -2,6 +2,7 @@ package node
 
 import (
 	"math"
+	"slices"
 
 	"github.com/treequorum/dmutex/quorum"
 )
@@ -203,10 +204,11 @@ func (n *Node) workHolding(r *request) {
 		n.lose(r)
 		return
 	}
-	if until < r.told {
+	n.settleLease(r, until)
+	if until < r.told || until >= r.told.Add(n.tm.ttl/16) { // the driver asks each T/16 itself
+		r.told = until
 		n.emit(Event{Type: EventDeadline, Call: r.local.lease.id, Lock: r.local.name, Deadline: until})
 	}
-	r.told = until
 	all := quorum.All(len(n.members))
 	up := n.upSet()
 	late := !n.cfg.TreeOnly && majority < n.now.Add(n.tm.ttl/voteMargin)
@@ -271,7 +273,7 @@ func (n *Node) handOver(l *local) {
 	c := l.queue[0]
 	l.queue[0] = nil
 	l.queue = l.queue[1:]
-	l.lease, c.since = c, n.now
+	l.lease, c.since, c.settling = c, n.now, true
 	l.commit = commit{}
 	for i := 0; i < len(l.queue); {
 		if l.queue[i].try { // R26: a local caller holds the lock
@@ -280,10 +282,23 @@ func (n *Node) handOver(l *local) {
 			i++
 		}
 	}
-	n.stats.Acquired++
-	l.req.told, _ = n.deadline(l.req)
-	n.emit(Event{Type: EventAcquired, Call: c.id, Lock: l.name, Deadline: l.req.told})
+	until, _ := n.deadline(l.req)
+	n.settleLease(l.req, until)
 	n.work(l.req)
+}
+
+// settleLease tells the caller that it has the lock. One that holds long is told
+// when the deadline is T/2 away, which takes the grants of a majority, or T/8 later:
+// with votes alone its command would have to be ended whenever a KeepAlive is late.
+func (n *Node) settleLease(r *request, until Instant) {
+	c := r.local.lease
+	if !c.settling || c.longHold && until < n.now.Add(n.tm.settled) && n.now < c.since.Add(n.tm.settle) {
+		return
+	}
+	c.settling = false
+	r.told = until
+	n.stats.Acquired++
+	n.emit(Event{Type: EventAcquired, Call: c.id, Lock: r.local.name, Deadline: until})
 }
 
 // lose ends a lease whose deadline has passed. The lock is lost for good: no
@@ -298,11 +313,17 @@ func (n *Node) lose(r *request) {
 	n.next(l)
 }
 
+// endLease ends the lease; a caller that was not told of it yet waits on, as first.
 func (n *Node) endLease(l *local, loss Loss) {
-	n.stats.Lost++
-	n.emit(Event{Type: EventLost, Call: l.lease.id, Lock: l.name, Loss: loss})
-	delete(n.calls, l.lease.id)
+	c := l.lease
 	l.lease = nil
+	if c.settling {
+		l.queue = slices.Insert(l.queue, 0, c)
+		return
+	}
+	n.stats.Lost++
+	n.emit(Event{Type: EventLost, Call: c.id, Lock: l.name, Loss: loss})
+	delete(n.calls, c.id)
 }
 
 // next asks anew for the remaining callers, with a new timestamp, or forgets the

@@ -45,6 +45,7 @@ type caller struct {
 	watch    bool
 	told     Facts   // what EventWaiting last said
 	since    Instant // when it got the lock
+	settling bool    // has the lock, and is told once it is well held
 	local    *local
 }
 

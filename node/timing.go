@@ -23,6 +23,8 @@ type timing struct {
 	withdraw     Duration // below a majority for so long: take requests back
 	handOver     Duration // local hand-overs once others wait
 	spread       Duration // a holder asks all members after so long
+	settle       Duration // a long hold is told at the latest so long after it began
+	settled      Duration // or once its deadline is so far away
 	forget       Duration // half the time that an ended id is remembered at least
 }
 
@@ -48,6 +50,8 @@ func newTiming(ttl Duration, drift int64) timing {
 		withdraw:     ttl / 2,
 		handOver:     ttl / 4,
 		spread:       ttl / 3,
+		settle:       ttl / 8,
+		settled:      ttl / 2,
 		forget:       2 * longer,
 	}
 }
