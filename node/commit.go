@@ -109,7 +109,7 @@ func (n *Node) committed(r *request) int {
 
 func (n *Node) handleCommitted(p *peer, m *Message) {
 	r := n.current(m)
-	if r == nil || r.state != requestHolding || !r.local.commit.active || m.Token != r.local.commit.token || m.Floor > MaxToken {
+	if r == nil || r.state != requestHolding || !r.local.commit.active || m.Token != r.local.commit.token {
 		return
 	}
 	c := &r.asks[p.id].commit

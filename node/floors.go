@@ -67,7 +67,7 @@ func (n *Node) readFloors() {
 // members that know theirs, which meet every majority that fixed a token, or all.
 func (n *Node) handleFloors(p *peer, m *Message) {
 	f := &n.floors
-	if f.known || m.Round != f.round || f.round == 0 || m.Floor > MaxToken {
+	if f.known || m.Round != f.round || f.round == 0 {
 		return
 	}
 	f.base, f.highest = max(f.base, m.Floor), max(f.highest, m.Floor)
@@ -90,7 +90,7 @@ func (n *Node) handleCommit(s *session, m *Message) {
 		return
 	}
 	answer := Message{Type: MsgCommitted, Lock: m.Lock, ID: m.ID, Token: m.Token}
-	if n.floors.known && m.Token <= MaxToken {
+	if n.floors.known {
 		answer.OK = n.floors.take(m.Lock, floor{m.Token, m.From, m.ID}, n.limits.Floors)
 		answer.Floor = n.floors.of(m.Lock)
 	}

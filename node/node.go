@@ -165,16 +165,16 @@ func (n *Node) receive(m *Message) {
 	if n.stopped || m.To != n.cfg.Name || m.FromIncarnation.IsZero() {
 		return
 	}
-	if m.From == n.cfg.Name && m.FromIncarnation != n.inc {
-		n.raiseIncarnation(m.FromIncarnation) // of a process under this name, or of this one before it rose
+	if text := outOfRange(m); text != "" {
+		n.emit(Event{Type: EventDropped, Peer: m.From, Text: text})
 		return
 	}
 	if m.Fingerprint != n.fingerprint {
 		n.otherFingerprint(m)
 		return
 	}
-	if m.Timestamp < 0 || m.Timestamp > MaxTimestamp || m.RequestTime < 0 || m.RequestTime > MaxTimestamp {
-		n.emit(Event{Type: EventDropped, Peer: m.From, Text: "timestamp out of range"}) // R31
+	if m.From == n.cfg.Name && m.FromIncarnation != n.inc {
+		n.raiseIncarnation(m.FromIncarnation) // of a process under this name, or of this one before it rose
 		return
 	}
 	n.clock = max(n.clock, m.Timestamp, m.RequestTime) // R31
@@ -187,6 +187,22 @@ func (n *Node) receive(m *Message) {
 	} else {
 		n.serve(m)
 	}
+}
+
+// outOfRange says what is wrong with the numbers of a message. Those that others
+// must go beyond leave room to do so: a timestamp (R31), an incarnation (R30), a
+// token (R27).
+func outOfRange(m *Message) string {
+	const latest = int64(MaxTimestamp)
+	switch {
+	case m.Timestamp < 0 || m.Timestamp > MaxTimestamp || m.RequestTime < 0 || m.RequestTime > MaxTimestamp:
+		return "timestamp out of range"
+	case m.FromIncarnation.Start > latest || m.Other.Start > latest:
+		return "incarnation out of range"
+	case m.Token > MaxToken || m.Floor > MaxToken:
+		return "token out of range"
+	}
+	return ""
 }
 
 // stamp returns the next timestamp (R31).
