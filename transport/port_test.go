@@ -160,6 +160,20 @@ func TestPortLimits(t *testing.T) {
 	eventually(t, "room for another", func() bool { return p.Stats().Open == 3 })
 }
 
+// TestGossipStreamMayBeQuiet: the deadline of the first byte does not stay on.
+func TestGossipStreamMayBeQuiet(t *testing.T) {
+	p := listen(t, PortConfig{Handshake: 50 * time.Millisecond})
+	client := dialPort(t, p, "\x00")
+	c := <-p.GossipConns()
+	defer func() { _ = c.Close() }()
+	late := time.AfterFunc(3*p.cfg.Handshake, func() { _, _ = io.WriteString(client, "x") })
+	defer late.Stop()
+	var got [2]byte
+	if _, err := io.ReadFull(c, got[:]); err != nil || string(got[:]) != "\x00x" {
+		t.Errorf("read %q, %v, want both bytes", got, err)
+	}
+}
+
 // TestPortClose ends connections in every state.
 func TestPortClose(t *testing.T) {
 	p := listen(t, PortConfig{})

@@ -291,11 +291,12 @@ func suiteClient(t *testing.T, f fabric) {
 func suiteNoRoute(t *testing.T, f fabric) {
 	h := newRecorder()
 	a := f.start(t, "a", false, h)
+	f.start(t, "b", false, newRecorder())
 	lost := []node.Message{
 		request("a", "nobody", 1), // no address
 		grant("a", "gone", 1),     // an answer to nobody
 		request("a", "a", 1),      // oneself is not asked through the network
-		request("b", "a", 1),      // not this node's to send
+		request("x", "b", 1),      // not this node's to send
 	}
 	for _, m := range lost {
 		a.Send(m)
