@@ -104,6 +104,12 @@ func TestMovesAtAnyMoment(t *testing.T) {
 				// And it stays: nobody goes by the address of before.
 				time.Sleep(2 * time.Minute) // virtual
 				c.agree(t, 0)
+				if got := c.lines.with("Conflicting address"); len(got) != 0 {
+					t.Errorf("a move is taken for a conflict: %q", got)
+				}
+				if got := c.lines.with("memberlist:"); len(got) == 0 {
+					t.Error("nothing of memberlist's was logged, so the check above sees nothing")
+				}
 			})
 		})
 	}
@@ -172,6 +178,36 @@ func TestCloseAmongBlackHoles(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestCloseHangsUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newMemCluster("a")
+		defer c.crashAll()
+		a := c.start(t, "a", 1, TimingWAN)
+		conn, err := c.net.dialer(memAddr(9))(t.Context(), memAddr(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		synctest.Wait() // the node reads from it now
+		began := time.Now()
+		if err := a.g.Close(context.Background()); err != nil {
+			t.Fatalf("close: %v", err)
+		}
+		if n, err := conn.Read(make([]byte, 1)); err == nil {
+			t.Errorf("read %d bytes, want the connection to be closed", n)
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("an idle connection held Close up for %v, want not at all", took)
+		}
+		if _, err := c.net.dialer(memAddr(9))(t.Context(), memAddr(1)); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(a.port.conns); got != 1 {
+			t.Errorf("%d connections wait after Close, want 1: they belong to the port", got)
+		}
+	})
 }
 
 // memberlistGoroutinesWithout ends all nodes but one, so that what is left of

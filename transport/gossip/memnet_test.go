@@ -3,12 +3,17 @@ package gossip
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/netip"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/sirupsen/logrus"
 )
 
 // memNet is a network in memory for bubbles of virtual time. Packets are dropped when
@@ -150,6 +155,38 @@ type memCluster struct {
 	dir   *directory
 	names []string
 	nodes map[string]*memNode
+	lines *lines
+}
+
+// lines is a logrus hook that keeps what was logged.
+type lines struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (l *lines) Levels() []logrus.Level { return logrus.AllLevels }
+
+func (l *lines) Fire(e *logrus.Entry) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, e.Message)
+	return nil
+}
+
+// with returns the lines that contain a text.
+func (l *lines) with(text string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(l.all), func(line string) bool { return !strings.Contains(line, text) })
+}
+
+// logger returns a logger that only the hook hears.
+func (l *lines) logger() *logrus.Logger {
+	logger := logrus.New()
+	logger.SetOutput(io.Discard)
+	logger.SetLevel(logrus.DebugLevel)
+	logger.AddHook(l)
+	return logger
 }
 
 type memNode struct {
@@ -159,7 +196,7 @@ type memNode struct {
 }
 
 func newMemCluster(names ...string) *memCluster {
-	return &memCluster{net: newMemNet(), dir: newDirectory(), names: names, nodes: make(map[string]*memNode)}
+	return &memCluster{net: newMemNet(), dir: newDirectory(), names: names, nodes: make(map[string]*memNode), lines: &lines{}}
 }
 
 func memAddr(port uint16) netip.AddrPort {
@@ -174,7 +211,7 @@ func (c *memCluster) start(t *testing.T, name string, number uint16, timing Timi
 	c.dir.set(addrOf(name), addr)
 	g, err := Start(Config{
 		Name: name, Cluster: "bubble", Peers: peersOf(c.names...), Conns: n.port.conns, Packets: n.port,
-		Timing: timing, Seed: uint64(number), Resolve: c.dir.resolve, dial: c.net.dialer(addr),
+		Timing: timing, Logger: c.lines.logger(), Seed: uint64(number), Resolve: c.dir.resolve, dial: c.net.dialer(addr),
 	}, n.recorder)
 	if err != nil {
 		t.Fatalf("start %q: %v", name, err)

@@ -202,6 +202,32 @@ func TestChangesThatUndoEachOtherAreLeftOut(t *testing.T) {
 	}
 }
 
+func TestSuspicionEndsWithWhatItWasAbout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newView("a", newTable(peersOf("a", "b"), nil), newLogWriter(nil))
+		v.patience = time.Second
+		want := func(step string, wanted State) {
+			t.Helper()
+			time.Sleep(time.Minute) // virtual
+			if got := v.members()[1].State; got != wanted {
+				t.Errorf("%s: got %v, want %v", step, got, wanted)
+			}
+		}
+		v.set("b", true)
+		want("joined", StateAlive)
+		v.pinged("b")
+		want("no answer", StateSuspect)
+		v.pinged("b")
+		v.answered("b")
+		want("an answer", StateAlive)
+		v.pinged("b")
+		v.set("b", false)
+		want("given up", StateDead)
+		v.set("b", true)
+		want("back", StateAlive)
+	})
+}
+
 func TestAddressesOfNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, second := memAddr(1), memAddr(2)
@@ -257,6 +283,10 @@ func TestAddressesOfNames(t *testing.T) {
 		time.Sleep(2 * addressTTL) // virtual
 		want("moved, not noticed yet", second)
 		want("moved", moved)
+		answer = []netip.AddrPort{first}
+		newView("a", table, newLogWriter(nil)).NotifyJoin(&memberlist.Node{Name: "b"})
+		synctest.Wait()
+		want("came up elsewhere a moment ago", first)
 		if _, err := table.packetAddr("stranger"); !errors.Is(err, errNotListed) {
 			t.Errorf("a name not on the list: got %v, want errNotListed", err)
 		}

@@ -72,8 +72,7 @@ func newTable(peers []Peer, resolve func(context.Context, string) ([]netip.AddrP
 				continue
 			}
 		}
-		p.pending = true // look all names up before the first packets go out
-		t.wanted <- p
+		t.ask(p) // look all names up before the first packets go out
 	}
 	return t
 }
@@ -106,14 +105,34 @@ func (t *table) packetAddr(name string) (netip.AddrPort, error) {
 	if len(p.addrs) == 0 {
 		ttl = unresolvedTTL
 	}
-	if !p.pending && time.Since(p.resolved) > ttl {
-		p.pending = true
-		t.wanted <- p // pending keeps each peer in here at most once
+	if time.Since(p.resolved) > ttl {
+		t.ask(p)
 	}
 	if len(p.addrs) == 0 {
 		return netip.AddrPort{}, fmt.Errorf("%w: %q", errUnresolved, p.Addr)
 	}
 	return p.addrs[0], nil
+}
+
+// ask has the resolver goroutine look a peer up. It never blocks. mu is held, except
+// by newTable.
+func (t *table) ask(p *peer) {
+	if !p.pending {
+		p.pending = true
+		t.wanted <- p // pending keeps each peer in here at most once
+	}
+}
+
+// appeared says that a member has just come up: its name may lead elsewhere now,
+// or for the first time anywhere.
+func (t *table) appeared(name string) {
+	p, err := t.find(name)
+	if err != nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ask(p)
 }
 
 // streamAddrs resolves a name now, since a dial can wait. When that fails the

@@ -104,7 +104,10 @@ func (v *view) NotifyAlive(n *memberlist.Node) error {
 }
 
 // NotifyJoin takes note of a member that is up.
-func (v *view) NotifyJoin(n *memberlist.Node) { v.set(n.Name, true) }
+func (v *view) NotifyJoin(n *memberlist.Node) {
+	v.table.appeared(n.Name)
+	v.set(n.Name, true)
+}
 
 // NotifyLeave takes note of a member that left or was given up.
 func (v *view) NotifyLeave(n *memberlist.Node) { v.set(n.Name, false) }
