@@ -61,7 +61,7 @@ func (n *Node) workCommit(r *request) {
 	if !c.active {
 		return
 	}
-	if n.committed(r) >= n.majority {
+	if n.committed(r) >= n.majority || n.breakCommit(r) {
 		c.active, c.done = false, true
 		n.emit(Event{Type: EventToken, Call: r.local.lease.id, Lock: r.local.name, Token: c.token})
 		return

@@ -1,6 +1,9 @@
 package node
 
-import "github.com/treequorum/dmutex/quorum"
+import (
+	"github.com/treequorum/dmutex/node/internal/breakage"
+	"github.com/treequorum/dmutex/quorum"
+)
 
 // floors are the fencing tokens that a member has taken (section 10), by lock.
 // One base floor, at or above every one that was dropped, counts for all locks
@@ -45,7 +48,7 @@ func (n *Node) startFloorState(wall int64) {
 // until then a token may still be fixed that counts on the former incarnation.
 func (n *Node) startFloors() {
 	n.floors.round++
-	n.floors.known = len(n.members) == 1
+	n.floors.known = len(n.members) == 1 || n.broken(breakage.FloorsNotRead)
 	n.readFloors()
 }
 
@@ -76,7 +79,11 @@ func (n *Node) handleFloors(p *peer, m *Message) {
 		f.knowing = f.knowing.With(p.id)
 	}
 	others := len(n.members) - 1
-	if f.knowing.Len() >= len(n.members)-n.majority+1 || f.answers.Len() == others {
+	enough := len(n.members) - n.majority + 1
+	if n.broken(breakage.FloorsOfOneFewer) {
+		enough--
+	}
+	if f.knowing.Len() >= enough || f.answers.Len() == others {
 		f.known = true
 		n.timers.stop(&f.timer.timer)
 	}

@@ -2,6 +2,8 @@ package node
 
 import (
 	"slices"
+
+	"github.com/treequorum/dmutex/node/internal/breakage"
 )
 
 // lockState is what a member knows of one lock.
@@ -22,7 +24,7 @@ func (n *Node) handleRequest(s *session, m *Message) {
 	case n.closed:
 		n.notReady(s, m, ReasonShuttingDown)
 		return
-	case n.quarantined: // R13
+	case n.quarantined && !(m.Holding && n.broken(breakage.QuarantineHolding)): // R13
 		n.notReady(s, m, ReasonQuarantined)
 		return
 	}
@@ -51,6 +53,7 @@ func (n *Node) handleRequest(s *session, m *Message) {
 		e = &entry{session: s, id: m.ID.Counter, time: m.RequestTime, holding: m.Holding, label: m.Label}
 		s.add(m.Lock, e)
 		l.insert(e)
+		n.breakGrant(l)
 		if l.grant == nil {
 			n.grantHead(l)
 		} else {
@@ -146,7 +149,7 @@ func (n *Node) sendQueued(l *lockState, e *entry) {
 
 // inquire asks for the grant back when e stands before it (R6).
 func (n *Node) inquire(l *lockState, e *entry) {
-	if !e.before(l.grant) || l.inquired != 0 && n.now < l.inquired.Add(n.tm.repeat) {
+	if n.broken(breakage.NoInquire) || !e.before(l.grant) || l.inquired != 0 && n.now < l.inquired.Add(n.tm.repeat) {
 		return
 	}
 	l.inquired = n.now
@@ -173,7 +176,7 @@ func (n *Node) validate(l *lockState) {
 
 // due repeats Validate and Inquire while somebody waits.
 func (l *lockState) due(n *Node) {
-	if l.grant == nil || len(l.queue) == 0 {
+	if l.grant == nil || len(l.queue) == 0 || n.breakSilence(l) {
 		return
 	}
 	n.validate(l)
@@ -185,7 +188,8 @@ func (l *lockState) due(n *Node) {
 // of the current grant counts: a late Yield is harmless (R7).
 func (n *Node) handleYield(s *session, m *Message) {
 	l := n.locks[m.Lock]
-	if l == nil || l.grant == nil || l.grant.session != s || l.grant.requestID() != m.ID || l.number != m.Number {
+	if l == nil || l.grant == nil || l.grant.session != s || l.grant.requestID() != m.ID ||
+		l.number != m.Number && !n.broken(breakage.NoYieldNumbers) {
 		return
 	}
 	l.insert(l.grant)
@@ -200,7 +204,7 @@ func (n *Node) handleRelease(s *session, m *Message) {
 		return
 	}
 	s.end(n, m.Lock, m.ID.Counter)
-	if e := s.entries[m.Lock]; e != nil && e.id == m.ID.Counter {
+	if e := s.entries[m.Lock]; e != nil && (e.id == m.ID.Counter || n.broken(breakage.ReleaseEndsAny)) {
 		n.endEntry(m.Lock, s, e.id)
 	}
 }

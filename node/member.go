@@ -1,6 +1,10 @@
 package node
 
-import "cmp"
+import (
+	"cmp"
+
+	"github.com/treequorum/dmutex/node/internal/breakage"
+)
 
 // member is the part of a Node that grants. A client has one that refuses.
 type member struct {
@@ -25,7 +29,9 @@ type quarantineTimer struct{ timer }
 func (t *quarantineTimer) due(n *Node) {
 	if n.quarantined {
 		n.quarantined = false
-		n.startFloors()
+		if !n.broken(breakage.FloorsInQuarantine) {
+			n.startFloors()
+		}
 	}
 }
 
@@ -95,6 +101,9 @@ func (n *Node) startMember(wall int64) {
 		return
 	}
 	n.quarantined = true
+	if n.broken(breakage.FloorsInQuarantine) {
+		n.startFloors()
+	}
 	n.endQuarantine.owner = &n.endQuarantine
 	n.timers.set(&n.endQuarantine.timer, n.now.Add(n.tm.quarantine))
 }
@@ -112,7 +121,7 @@ func (n *Node) serve(m *Message) {
 		}
 		return
 	}
-	if !opens && !n.addressed(m) { // R11
+	if !opens && !n.addressed(m) && !n.broken(breakage.FormerIncarnation) { // R11
 		return
 	}
 	s := n.session(m)

@@ -3,6 +3,7 @@ package node
 import (
 	"slices"
 
+	"github.com/treequorum/dmutex/node/internal/breakage"
 	"github.com/treequorum/dmutex/quorum"
 )
 
@@ -54,6 +55,7 @@ func New(cfg Config, now Instant, wall int64) (*Node, error) {
 		majority: quorum.Majority(len(sorted)), trees: make([]*quorum.Tree, len(sorted)),
 		inc: cfg.Incarnation, random: cfg.Seed, started: now, now: now, wall: wall - int64(now),
 	}
+	n.tm.breakTiming(cfg.Breakage)
 	n.cfg.Members = sorted
 	for i, name := range sorted {
 		n.index[name] = i
@@ -69,8 +71,14 @@ func New(cfg Config, now Instant, wall int64) (*Node, error) {
 
 // Step handles a message that arrived.
 func (n *Node) Step(now Instant, m Message) {
+	if n.broken(breakage.InputBeforeTime) {
+		n.now = max(n.now, now)
+		n.receive(&m)
+	}
 	n.begin(now)
-	n.receive(&m)
+	if !n.broken(breakage.InputBeforeTime) {
+		n.receive(&m)
+	}
 	n.finish()
 }
 

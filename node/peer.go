@@ -1,6 +1,9 @@
 package node
 
-import "github.com/treequorum/dmutex/quorum"
+import (
+	"github.com/treequorum/dmutex/node/internal/breakage"
+	"github.com/treequorum/dmutex/quorum"
+)
 
 // peer is a member as this node, in its role as requester, sees it.
 type peer struct {
@@ -65,7 +68,7 @@ func (n *Node) isUp(p *peer) bool {
 // mute reports whether nothing but KeepAlives may be said to the member (R22):
 // it was not heard for T.
 func (n *Node) mute(p *peer) bool {
-	return p.id != n.self && n.now >= p.heard.Add(n.tm.ttl)
+	return p.id != n.self && n.now >= p.heard.Add(n.tm.ttl) && !n.broken(breakage.NoSilence)
 }
 
 // silent reports whether nothing at all may be said to the member (R22). One that
@@ -158,11 +161,11 @@ func (n *Node) heardIncarnation(i int, inc Incarnation) {
 // answered takes from an answer what all answers carry. It reports whether the
 // message is to be handled further.
 func (n *Node) answered(p *peer, m *Message) bool {
-	if m.FromIncarnation != p.inc { // R11: of a former incarnation
+	if m.FromIncarnation != p.inc && !n.broken(breakage.FormerIncarnation) { // R11: of a former incarnation
 		return false
 	}
 	if m.Session != 0 {
-		if m.Session < p.session { // R11: of a former session
+		if m.Session < p.session && !n.broken(breakage.NoSessionNumbers) { // R11: of a former session
 			return false
 		}
 		if m.Session > p.session {
@@ -192,6 +195,9 @@ func (n *Node) echoed(p *peer, m *Message) {
 		return
 	}
 	p.freshUntil = max(p.freshUntil, m.Echo.Add(n.tm.fresh))
+	if n.broken(breakage.FreshFromReceipt) {
+		p.freshUntil = n.now.Add(n.tm.fresh)
+	}
 	p.vote = m.Vote
 	if m.Vote == VoteTree {
 		p.treeUntil = max(p.treeUntil, m.Echo.Add(n.tm.vote))

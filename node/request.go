@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/treequorum/dmutex/node/internal/breakage"
 	"github.com/treequorum/dmutex/quorum"
 )
 
@@ -62,6 +63,7 @@ func (n *Node) updateBelow(r *request, up quorum.Set) bool {
 		r.below = 0
 	case r.below == 0:
 		r.below = n.now
+	case n.broken(breakage.NoWithdrawal):
 	case r.state == requestWaiting && n.now >= r.below.Add(n.tm.withdraw):
 		n.releaseAll(r)
 		r.state, r.want = requestWithdrawn, quorum.Set{}
@@ -126,6 +128,9 @@ func (n *Node) granted(r *request, i int) Instant {
 	if a.number == 0 {
 		return 0
 	}
+	if until, broken := n.breakCounts(a, &n.peers[i]); broken {
+		return until
+	}
 	return n.peers[i].countsUntil(a.inc, a.session)
 }
 
@@ -143,7 +148,7 @@ func (n *Node) askMissing(r *request, repeat Duration) {
 		if a.sentSession == 0 && a.sentInc == p.inc {
 			a.sentSession = p.session
 		}
-		if r.asked.Has(i) && a.sentInc == p.inc && a.sentSession == p.session && n.now < a.sent.Add(repeat) {
+		if r.asked.Has(i) && a.sentInc == p.inc && a.sentSession == p.session && (n.now < a.sent.Add(repeat) || n.breakRepeat(a)) {
 			continue
 		}
 		r.asked = r.asked.With(i)
@@ -177,6 +182,9 @@ func (n *Node) deadline(r *request) (until, majority Instant) {
 		n.votes[i] = max(n.values[i], int64(n.peers[i].treeUntil))
 	}
 	tree := Instant(r.tree.Bottleneck(n.values))
+	if n.broken(breakage.MajorityOfGrants) {
+		tree = max(tree, Instant(kthLargest(slices.Clone(n.values), n.majority)))
+	}
 	if n.cfg.TreeOnly {
 		return tree, tree
 	}
@@ -200,6 +208,10 @@ func kthLargest(values []int64, k int) int64 {
 // workHolding checks the deadline and repairs the quorum.
 func (n *Node) workHolding(r *request) {
 	until, majority := n.deadline(r)
+	if until <= n.now && n.broken(breakage.LossForgiven) && until.Add(n.tm.repeat) > n.now {
+		n.timers.set(&r.timer, until.Add(n.tm.repeat))
+		return
+	}
 	if until <= n.now { // R20
 		n.lose(r)
 		return

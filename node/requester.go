@@ -3,6 +3,7 @@ package node
 import (
 	"slices"
 
+	"github.com/treequorum/dmutex/node/internal/breakage"
 	"github.com/treequorum/dmutex/quorum"
 )
 
@@ -128,7 +129,7 @@ func (n *Node) startRequester() {
 // answer handles a message from a member.
 func (n *Node) answer(m *Message) {
 	i, ok := n.index[m.From]
-	if !ok || m.ToIncarnation != n.inc { // R11
+	if !ok || m.ToIncarnation != n.inc && !n.broken(breakage.FormerIncarnation) { // R11
 		return
 	}
 	if !m.Other.IsZero() {
@@ -192,7 +193,9 @@ func (n *Node) yieldedAgain(p *peer, a *ask, m *Message) bool {
 	if a.yieldedInc != m.FromIncarnation || m.Number > a.yielded {
 		return false
 	}
-	n.yield(p, m, a.yielded)
+	if !n.broken(breakage.YieldNotRepeated) {
+		n.yield(p, m, a.yielded)
+	}
 	return true
 }
 
@@ -228,9 +231,11 @@ func (n *Node) handleInquire(p *peer, m *Message) {
 		if a.yieldedInc != m.FromIncarnation {
 			a.yielded, a.yieldedInc = 0, m.FromIncarnation
 		}
-		a.yielded = max(a.yielded, m.Number)
-		if a.inc == m.FromIncarnation && a.number <= m.Number {
-			a.number = 0
+		if !n.breakYield(a, m) {
+			a.yielded = max(a.yielded, m.Number)
+			if a.inc == m.FromIncarnation && a.number <= m.Number {
+				a.number = 0
+			}
 		}
 		n.yield(p, m, m.Number)
 		n.work(r)
@@ -328,6 +333,9 @@ const maxFree = 1024
 
 func (n *Node) releaseAll(r *request) {
 	for i := range r.asked.All() {
+		if n.broken(breakage.NoReleaseOfFormer) && !r.want.Has(i) {
+			continue
+		}
 		n.toMember(&n.peers[i], Message{Type: MsgRelease, Lock: r.local.name, ID: RequestID{n.inc, r.id}})
 	}
 	r.asked = quorum.Set{}

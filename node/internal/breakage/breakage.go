@@ -32,7 +32,7 @@ const (
 	YieldNotRepeated                    // R18: a grant that was yielded is ignored when it comes again
 	MajorityOfGrants                    // R19: any majority of grants holds, no quorum of the tree is needed
 	InputBeforeTime                     // R20: input is looked at before the deadline
-	LossForgiven                        // R20: a deadline that passed is looked at only each T/4
+	LossForgiven                        // R20: an answer up to T/4 after the deadline brings the lock back
 	NoSilence                           // R22: a requester that hears nothing goes on talking
 	NoWithdrawal                        // R23: a half-connected requester keeps its place
 	NoReleaseOfFormer                   // "to all that were asked": Release goes only to those wanted now
