@@ -52,7 +52,7 @@ func Start(cfg Config, ev Events) (*Gossip, error) {
 	g := &Gossip{view: v, list: list, transport: t, log: logTo, stop: stop, closed: make(chan struct{})}
 	j := &joiner{
 		view: v, log: logTo, interval: cfg.joinInterval(),
-		random: rand.New(rand.NewPCG(cfg.Seed, uint64(len(cfg.Peers)))), //nolint:gosec // jitter, not a secret
+		random: rand.New(rand.NewPCG(cfg.Seed, uint64(len(cfg.Peers)))), // jitter, not a secret
 		join: func(alias string) error {
 			_, err := list.Join([]string{fmt.Sprintf("%s/%s:%d", alias, placeholderIP, placeholderPort)})
 			return err

@@ -16,6 +16,7 @@ import (
 func TestMembersFindOneAnother(t *testing.T) {
 	for _, n := range []int{3, 7} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			before := goleak.IgnoreCurrent()
 			// Names of every allowed kind: memberlist reads a name in front of a slash.
 			names := []string{"a", "b/with/slash", "127.0.0.1:7946", "ü", "e e", "join", "#0"}[:n]
 			dir, nodes := newDirectory(), make(map[string]*member)
@@ -45,7 +46,7 @@ func TestMembersFindOneAnother(t *testing.T) {
 			for _, m := range nodes {
 				m.port.close()
 			}
-			goleak.VerifyNone(t, goleak.IgnoreCurrent())
+			goleak.VerifyNone(t, before)
 		})
 	}
 }

@@ -215,7 +215,7 @@ func resolveSystem(ctx context.Context, addr string) ([]netip.AddrPort, error) {
 		return nil, err
 	}
 	if ip, err := netip.ParseAddr(host); err == nil {
-		return []netip.AddrPort{netip.AddrPortFrom(ip.Unmap(), uint16(port))}, nil //nolint:gosec // LookupPort returns 0 to 65535
+		return []netip.AddrPort{netip.AddrPortFrom(ip.Unmap(), uint16(port))}, nil // LookupPort returns 0 to 65535
 	}
 	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {
@@ -223,7 +223,7 @@ func resolveSystem(ctx context.Context, addr string) ([]netip.AddrPort, error) {
 	}
 	var v4, v6 []netip.AddrPort
 	for _, ip := range ips {
-		to := netip.AddrPortFrom(ip.Unmap(), uint16(port)) //nolint:gosec // as above
+		to := netip.AddrPortFrom(ip.Unmap(), uint16(port))
 		if to.Addr().Is4() {
 			v4 = append(v4, to)
 		} else {
