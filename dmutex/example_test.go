@@ -65,8 +65,7 @@ func ExampleMutex_TryLock() {
 	defer lease.Unlock(ctx)
 
 	_, err := n.Mutex("report").TryLock(ctx)
-	var busy *dmutex.BusyError
-	if errors.As(err, &busy) {
+	if busy, ok := errors.AsType[*dmutex.BusyError](err); ok {
 		fmt.Println("busy, held by", busy.Holder)
 	}
 	// Output:
@@ -126,8 +125,7 @@ func ExampleLease_Context() {
 	n.Close(ctx) // one of the ways to lose a lock
 
 	<-lease.Context().Done()
-	var lost *dmutex.LostError
-	if errors.As(context.Cause(lease.Context()), &lost) {
+	if lost, ok := errors.AsType[*dmutex.LostError](context.Cause(lease.Context())); ok {
 		fmt.Println("lost:", lost.Reason)
 	}
 	// Output:

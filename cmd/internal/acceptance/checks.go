@@ -256,9 +256,6 @@ func checkStopAll(ctx context.Context, r *report, b *bench) error {
 	if err != nil {
 		return err
 	}
-	stop := func(s syscall.Signal) error {
-		return errors.Join(syscall.Kill(-group, s), holder.cmd.Process.Signal(s), c.agents[0].signal(s))
-	}
 	stopped := time.Now()
 	if err := errors.Join(holder.cmd.Process.Signal(syscall.SIGSTOP), c.agents[0].signal(syscall.SIGSTOP), syscall.Kill(-group, syscall.SIGSTOP)); err != nil {
 		return err
@@ -273,7 +270,7 @@ func checkStopAll(ctx context.Context, r *report, b *bench) error {
 	next, _ := first(entries, "waiter")
 	r.within("next holder after the stop", next.at.Sub(stopped), bound)
 	time.Sleep(max(0, 2*ttl-time.Since(stopped)))
-	if err := stop(syscall.SIGCONT); err != nil { // the command first: it is the one that writes late
+	if err := resumeLate(ctx, c, journal, group, holder); err != nil {
 		return err
 	}
 	if err := holder.wait(ctx, 10*time.Second); err != nil {
@@ -290,4 +287,22 @@ func checkStopAll(ctx context.Context, r *report, b *bench) error {
 	r.expect(refused > 0 && accepted == 0, "late writes: %d refused by the token, %d accepted", refused, accepted)
 	r.expect(waiter.status == 0, "exit of the waiter's lock: %d, want 0", waiter.status)
 	return nil
+}
+
+// resumeLate lets a stopped command go on, and those that would end it only once it
+// has written.
+func resumeLate(ctx context.Context, c *cluster, journal string, group int, holder *lockRun) error {
+	entries, err := readJournal(journal)
+	if err != nil {
+		return err
+	}
+	before := count(entries, "holder")
+	if err := syscall.Kill(-group, syscall.SIGCONT); err != nil {
+		return err
+	}
+	err = waitFor(ctx, 5*time.Second, "a late write", func() bool {
+		entries, err := readJournal(journal)
+		return err == nil && count(entries, "holder") > before
+	})
+	return errors.Join(err, holder.cmd.Process.Signal(syscall.SIGCONT), c.agents[0].signal(syscall.SIGCONT))
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -100,9 +101,9 @@ func refused(entries []entry, who string) (refused, accepted int) {
 
 // last returns the last line of a worker, and whether there is one.
 func last(entries []entry, who string) (entry, bool) {
-	for i := len(entries) - 1; i >= 0; i-- {
-		if entries[i].who == who {
-			return entries[i], true
+	for _, e := range slices.Backward(entries) {
+		if e.who == who {
+			return e, true
 		}
 	}
 	return entry{}, false
@@ -115,6 +116,17 @@ func first(entries []entry, who string) (entry, bool) {
 		}
 	}
 	return entry{}, false
+}
+
+// count counts the lines of a worker.
+func count(entries []entry, who string) int {
+	n := 0
+	for _, e := range entries {
+		if e.who == who {
+			n++
+		}
+	}
+	return n
 }
 
 // came reports whether a worker has written.

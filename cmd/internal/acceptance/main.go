@@ -22,13 +22,14 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
 	pattern := flag.String("run", "", "only checks whose name matches")
 	keep := flag.Bool("v", false, "show the agents' logs")
 	flag.Parse()
-	if err := run(ctx, os.Stdout, *pattern, *keep); err != nil {
+	err := run(ctx, os.Stdout, *pattern, *keep)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "acceptance:", err)
-		os.Exit(1) //nolint:gocritic // stop has nothing left to do
+		os.Exit(1)
 	}
 }
 
