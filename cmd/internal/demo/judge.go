@@ -2,6 +2,7 @@ package demo
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -217,4 +218,4 @@ func find(holds []hold, process int, seq uint64) int {
 	return -1
 }
 
-func remove(holds []hold, i int) []hold { return append(holds[:i], holds[i+1:]...) }
+func remove(holds []hold, i int) []hold { return slices.Delete(holds, i, i+1) }

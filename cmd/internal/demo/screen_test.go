@@ -3,6 +3,7 @@ package demo
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -24,8 +25,8 @@ func TestScreenPlain(t *testing.T) {
 func TestScreenTerminalWritesOneLineOver(t *testing.T) {
 	var out bytes.Buffer
 	s := newScreen(&Config{Stdout: &out, Terminal: true})
-	for range 20 {
-		s.holder("n12345")
+	for i := range 20 {
+		s.holder(fmt.Sprintf("n%06d", i))
 	}
 	if len(s.chain) != chainLength {
 		t.Errorf("%d holders are kept, want %d", len(s.chain), chainLength)
@@ -40,7 +41,7 @@ func TestScreenTerminalWritesOneLineOver(t *testing.T) {
 			t.Errorf("%q is %d wide, want at most %d", l, len(l), statusWidth)
 		}
 	}
-	if !strings.HasSuffix(lines[0], " > n12345") {
+	if !strings.HasSuffix(lines[0], " > n000019") {
 		t.Errorf("%q does not end with the latest holder", lines[0])
 	}
 	if len(lines) != 4 || len(lines[0]) != len(lines[1]) || strings.TrimSpace(lines[2]) != "" || lines[3] != "  3.0s  SIGKILL\n" {

@@ -105,7 +105,7 @@ func (r *race) handle(e event) error {
 		r.judge.renew(p.number, e.report.Seq, e.report.Deadline)
 	case kindLeave:
 		if err := r.judge.leave(p.number, e.report.Seq, e.report.Deadline, r.now()); err != nil {
-			return r.unfit(p, err)
+			return unfit(p, err)
 		}
 		p.tell(order{Kind: orderLeft, Seq: e.report.Seq})
 	}
@@ -120,7 +120,7 @@ func (r *race) handleEnter(e event) error {
 		Had: e.report.Had, Deadline: e.report.Deadline, Entered: e.at,
 	})
 	if err != nil {
-		return r.unfit(p, err)
+		return unfit(p, err)
 	}
 	if r.phase == phaseFirst {
 		r.begin(e)
@@ -173,7 +173,7 @@ func (r *race) handleGone(e event) error {
 }
 
 // unfit ends the demo: a judge that is not told the truth can say nothing.
-func (r *race) unfit(p *proc, err error) error {
+func unfit(p *proc, err error) error {
 	return fmt.Errorf("demo: no verdict, %s (pid %d) does not keep to the rules: %w", p.name, p.pid, err)
 }
 
