@@ -40,6 +40,7 @@ type cluster struct {
 
 type agent struct {
 	name, api string
+	member    string // address for the other members
 	args      []string
 	cmd       *exec.Cmd
 	dead      bool
@@ -57,7 +58,9 @@ func newCluster(ctx context.Context, b *bench, n int) (*cluster, error) {
 	}
 	c := &cluster{bench: b}
 	for i := range n {
-		a := &agent{name: fmt.Sprintf("n%d", i+1), api: fmt.Sprintf("127.0.0.1:%d", ports[n+i])}
+		a := &agent{
+			name: fmt.Sprintf("n%d", i+1), api: fmt.Sprintf("127.0.0.1:%d", ports[n+i]), member: fmt.Sprintf("127.0.0.1:%d", ports[i]),
+		}
 		a.args = []string{"agent", "--name", a.name, "--peers", strings.Join(peers, ","), "--api", a.api}
 		if err := c.start(a); err != nil {
 			c.close()
@@ -83,14 +86,35 @@ func (c *cluster) start(a *agent) error {
 }
 
 func (a *agent) ready() bool {
+	status, _ := a.get("/readyz")
+	return status == http.StatusOK
+}
+
+// get returns status and text of a path of the agent's API; 0 when it does not answer.
+func (a *agent) get(path string) (int, string) {
 	client := http.Client{Timeout: time.Second}
-	resp, err := client.Get("http://" + a.api + "/readyz")
+	resp, err := client.Get("http://" + a.api + path)
 	if err != nil {
-		return false
+		return 0, err.Error()
 	}
 	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 4096))
-	return resp.StatusCode == http.StatusOK
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 4096))
+	if err != nil {
+		return 0, err.Error()
+	}
+	return resp.StatusCode, string(text)
+}
+
+// tryAgent runs an agent that is expected to end at once, and returns its exit
+// status and what it said.
+func (c *cluster) tryAgent(ctx context.Context, args ...string) (int, string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	text, err := exec.CommandContext(ctx, c.bench.program, append([]string{"agent"}, args...)...).CombinedOutput()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exit.ExitCode(), string(text), nil
+	}
+	return 0, string(text), err
 }
 
 func (a *agent) signal(s syscall.Signal) error { return a.cmd.Process.Signal(s) }
