@@ -105,7 +105,7 @@ func TestQueueMemory(t *testing.T) {
 	lim := Limits{}.withDefaults()
 	q := newQueue(&lim, new(counters))
 	now := time.Now()
-	for i := range 100_000 {
+	for i := range 20_000 {
 		m := request("a", "b", i)
 		q.put(&m, now)
 		if cap(q.buf) > 4*lim.QueueBytes || cap(q.frames) > 8*lim.QueueMessages {
@@ -113,7 +113,7 @@ func TestQueueMemory(t *testing.T) {
 		}
 	}
 	got, batches := takeAll(t, q, now)
-	if len(got) != lim.QueueMessages || got[0] != 100_000-lim.QueueMessages {
+	if len(got) != lim.QueueMessages || got[0] != 20_000-lim.QueueMessages {
 		t.Errorf("took %d messages, the first number %d, want the last %d", len(got), got[0], lim.QueueMessages)
 	}
 	if batches > 4 {
