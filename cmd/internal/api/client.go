@@ -83,8 +83,7 @@ func (c *Client) Lock(ctx context.Context, name string, hello Hello) (*Hold, err
 	const answerTimeout = 10 * time.Second
 	ctx, cancel := context.WithCancel(ctx)
 	reader, writer := io.Pipe()
-	escaped := "/v1/locks/" + escapeSegment(name)
-	target := url.URL{Scheme: "http", Host: c.addr, Path: "/v1/locks/" + name, RawPath: escaped}
+	target := url.URL{Scheme: "http", Host: c.addr, Path: locksPath + name, RawPath: locksPath + escapeSegment(name)}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), reader)
 	if err != nil {
 		cancel()

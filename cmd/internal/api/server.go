@@ -9,6 +9,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -65,7 +66,7 @@ func NewServer(cfg ServerConfig) *Server {
 // Handler returns the handler of all requests.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/locks/{name}", s.lock)
+	mux.HandleFunc("POST "+locksPath+"{name...}", s.lock)
 	mux.HandleFunc("GET /v1/status", s.status)
 	mux.HandleFunc("GET /healthz", s.health)
 	mux.HandleFunc("GET /readyz", s.ready)
@@ -140,15 +141,30 @@ func (s *Server) wakeIdle() {
 	}
 }
 
+// lockName returns the lock that a path names. It reads the path as it came: the
+// wildcard of a pattern does not tell "%2F" from "/", and a name may be just that.
+func lockName(r *http.Request) (string, bool) {
+	segment := strings.TrimPrefix(r.URL.EscapedPath(), locksPath)
+	name, err := url.PathUnescape(segment)
+	return name, err == nil && name != "" && !strings.Contains(segment, "/")
+}
+
 // lock serves one hold.
 func (s *Server) lock(w http.ResponseWriter, r *http.Request) {
+	name, ok := lockName(r)
+	if !ok {
+		refuse(w, http.StatusNotFound, badRequest("the path must be %s and the name of a lock, as one escaped segment", locksPath))
+		return
+	}
 	if failure := s.enter(); failure != nil {
 		refuse(w, http.StatusServiceUnavailable, failure)
 		return
 	}
 	defer s.leave()
 	control := http.NewResponseController(w)
-	err := errors.Join(control.EnableFullDuplex(), control.SetReadDeadline(time.Now().Add(helloTimeout)))
+	now := time.Now()
+	err := errors.Join(control.EnableFullDuplex(), control.SetReadDeadline(now.Add(helloTimeout)),
+		control.SetWriteDeadline(now.Add(helloTimeout+headerTimeout)))
 	if err != nil {
 		refuse(w, http.StatusInternalServerError, &Failure{Code: CodeInternal, Message: err.Error()})
 		return
@@ -172,7 +188,7 @@ func (s *Server) lock(w http.ResponseWriter, r *http.Request) {
 	if control.Flush() != nil {
 		return
 	}
-	newSession(s, r, hello, lines, &lineWriter{w: w, control: control}).run(r.Context())
+	newSession(s, r, name, hello, lines, &lineWriter{w: w, control: control}).run(r.Context())
 }
 
 // check reports a wish that cannot be meant.

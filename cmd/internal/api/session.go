@@ -32,7 +32,7 @@ type session struct {
 
 // newSession starts the goroutine that reads the caller's lines; it ends with the
 // request.
-func newSession(s *Server, r *http.Request, hello Hello, lines *lineReader, out *lineWriter) *session {
+func newSession(s *Server, r *http.Request, name string, hello Hello, lines *lineReader, out *lineWriter) *session {
 	updates := make(chan Update)
 	faults := make(chan *Failure, 1)
 	gone := make(chan struct{})
@@ -43,7 +43,6 @@ func newSession(s *Server, r *http.Request, hello Hello, lines *lineReader, out 
 		}
 		close(gone)
 	}()
-	name := r.PathValue("name")
 	return &session{
 		server: s, cfg: &s.cfg, log: s.cfg.Log.WithField("lock", name), name: name, hello: hello, out: out,
 		updates: updates, faults: faults, gone: gone, closing: s.closing,

@@ -28,6 +28,9 @@ const (
 	maxExtraConns   = 256 // connections beside those of holds
 )
 
+// locksPath is the path of holds, to be followed by the escaped name.
+const locksPath = "/v1/locks/"
+
 // Hello is the first line of a request.
 type Hello struct {
 	// WaitMS is how long to wait for the lock, in milliseconds. Absent: for ever.
