@@ -132,6 +132,8 @@ func (n *Node) connect() error {
 			// What is older has been repeated by the rules.
 			QueueAge:   min(2*time.Second, n.cfg.LeaseTTL/2),
 			BackoffMax: min(time.Second, n.cfg.LeaseTTL/4),
+			// After a cut a fresh attempt gets through sooner than a lost SYN is repeated.
+			Dial: max(250*time.Millisecond, min(5*time.Second, n.cfg.LeaseTTL/2)),
 		},
 	})
 	if err != nil {
@@ -304,7 +306,9 @@ func (l listener) PeerRefused(name string) { l.n.hint(hint{hintRefused, name}) }
 // PeerMismatch implements transport.Handler.
 func (l listener) PeerMismatch(m transport.Mismatch) {
 	l.n.log.line(logrus.WarnLevel, "mismatch "+m.Peer, m.String(), logrus.Fields{"peer": m.Peer})
-	l.n.hint(hint{hintDiffers, m.Peer})
+	if !m.Inbound { // whoever dials can claim any name
+		l.n.hint(hint{hintDiffers, m.Peer})
+	}
 }
 
 // PeerAlive implements gossip.Events.
