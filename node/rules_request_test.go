@@ -337,3 +337,75 @@ func TestR20_ReleaseGoesToAllThatWereAsked(t *testing.T) {
 		t.Errorf("want the call failed for want of a quorum, got %v %v", failure, ok)
 	}
 }
+
+// The node's own member cannot bring its lease back after a pause: its KeepAlive to itself,
+// which is due as well, comes after the look at the time.
+func TestR20_OwnMemberDoesNotRenewAfterAPause(t *testing.T) {
+	s := newSolo(t, "a", 1, func(c *Config) { c.Standalone = true })
+	s.lock(1, CallOptions{})
+	if !s.acquired(1) {
+		t.Fatal("want the lock")
+	}
+	s.wait(3 * oneT)
+	if s.lost(1) {
+		t.Fatal("lost without a pause")
+	}
+	s.now += Instant(oneT)
+	s.n.Tick(s.now)
+	s.take()
+	if !s.lost(1) {
+		t.Error("want the lease lost after a pause of T")
+	}
+}
+
+// A caller that holds long is told of the lock when the grants of a majority carry it, or
+// T/8 later; it can be canceled until then, and a lock lost until then is asked for anew.
+func TestR20_LongHoldIsToldOnceItIsWellHeld(t *testing.T) {
+	holdByVotes := func(echo Instant, s *solo) {
+		for _, name := range letters(7) {
+			s.answer(name, Message{Type: MsgKeepAliveAck, Echo: echo})
+		}
+		s.lock(1, CallOptions{LongHold: true})
+		for i, name := range []string{"a", "b", "d"} {
+			s.grant(name, uint64(i+1))
+		}
+	}
+	s := newClient(t, 7, nil)
+	holdByVotes(s.now, s)
+	if s.acquired(1) {
+		t.Error("told by votes alone, which last 0.3 T")
+	}
+	s.grant("c", 1)
+	if !s.acquired(1) {
+		t.Error("want to be told by the grants of a majority")
+	}
+
+	s = newClient(t, 7, nil)
+	holdByVotes(s.now, s)
+	s.waitWith(oneT/8-1, letters(7)...)
+	if s.acquired(1) {
+		t.Error("told before T/8")
+	}
+	s.waitWith(1, letters(7)...)
+	if !s.acquired(1) {
+		t.Error("want to be told after T/8")
+	}
+
+	s = newClient(t, 7, nil)
+	holdByVotes(s.now, s)
+	if !s.n.Cancel(s.now, 1) {
+		t.Error("want the call canceled before it is told")
+	}
+	if out := s.take(); len(to(out, "a", MsgRelease)) != 1 || s.acquired(1) || s.lost(1) {
+		t.Errorf("want Release, and no word of the lease, got %v", shows(out))
+	}
+
+	s = newClient(t, 7, nil)
+	holdByVotes(s.now, s)
+	before := s.id()
+	s.sessions["a"] = 2
+	s.answer("a", Message{Type: MsgKeepAliveAck})
+	if s.lost(1) || s.acquired(1) || s.id() == before {
+		t.Errorf("want the lock asked for anew, lost %v, told %v", s.lost(1), s.acquired(1))
+	}
+}

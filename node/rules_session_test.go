@@ -6,12 +6,13 @@ import "testing"
 // drops that node's grants and queued requests, and gives the next message of that
 // node a new session number."
 func TestR10_SessionEndsAfterSilence(t *testing.T) {
+	const session = Duration(1_100_000_000) // T x (1 + d)
 	s := newMember(t, nil)
 	before := s.one(s.request("x", 1, 10), "x", MsgGrant)
 	s.request("w", 1, 15)
-	s.wait(s.n.tm.session / 2)
+	s.wait(session / 2)
 	s.request("y", 1, 20) // heard later than the others
-	s.none(s.wait(s.n.tm.session-s.n.tm.session/2-1), "y", MsgGrant)
+	s.none(s.wait(session-session/2-1), "y", MsgGrant)
 	out := s.wait(1)
 	s.one(out, "y", MsgGrant)
 	if len(s.n.locks["L"].queue) != 0 || len(s.n.sessions) != 2 { // its own, and that of y
@@ -125,18 +126,35 @@ func TestR11_RequesterDropsWhatIsOfFormerIncarnationsAndSessions(t *testing.T) {
 	}
 }
 
-// A former session's grant must not make the freshness of the present one longer.
-func TestR11_LateEchoOfAFormerIncarnationIsDropped(t *testing.T) {
-	s := newSolo(t, "x", 1, func(c *Config) { c.TreeOnly = true })
-	s.lock(1, CallOptions{})
-	s.grant("a", 1)
-	held, _ := s.n.Deadline(s.now, 1)
-	s.wait(oneT / 10)
-	s.incs["a"] = Incarnation{Start: 3}
-	s.ack("a") // restarted
-	s.answer("a", Message{Type: MsgKeepAliveAck, FromIncarnation: Incarnation{Start: 2, Random: 2}})
-	if until, _ := s.n.Deadline(s.now, 1); until != held {
-		t.Errorf("want the deadline to stay at %d, got %d", held, until)
+// Nor does what is of a former session or incarnation renew what the present one gave, or
+// make the requester yield: its numbers started anew.
+func TestR11_LateAnswersDoNotRenewOrAskBack(t *testing.T) {
+	for name, header := range map[string]Message{
+		"session":     {Session: 4},
+		"incarnation": {FromIncarnation: Incarnation{Start: 1}},
+	} {
+		s := newSolo(t, "x", 3, func(c *Config) { c.TreeOnly = true })
+		s.sessions["a"] = 5
+		s.lock(1, CallOptions{})
+		s.grant("a", 3)
+		inquire := header
+		inquire.Type, inquire.Lock, inquire.ID, inquire.Number = MsgInquire, "L", s.id(), 3
+		if out := s.answer("a", inquire); len(out) > 0 {
+			t.Errorf("Inquire of a former %s: want silence, got %v", name, shows(out))
+		}
+		s.grant("b", 1)
+		held, ok := s.n.Deadline(s.now, 1)
+		if !ok {
+			t.Fatalf("%s: want the lock", name)
+		}
+		s.wait(10 * Millisecond)
+		s.ack("b")
+		late := header
+		late.Type = MsgKeepAliveAck
+		s.answer("a", late)
+		if until, _ := s.n.Deadline(s.now, 1); until != held {
+			t.Errorf("an answer of a former %s: want the deadline to stay at %d, got %d", name, held, until)
+		}
 	}
 }
 
