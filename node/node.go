@@ -139,7 +139,9 @@ func (n *Node) expire(before Instant) {
 	if !passed(p.freshUntil) && !passed(p.treeUntil) {
 		return
 	}
-	for i := len(n.requests) - 1; i >= 0; i-- {
+	// Losing one moves the last request into its place.
+	for i := len(n.requests); i > 0; {
+		i--
 		if i >= len(n.requests) || n.requests[i].state != requestHolding {
 			continue
 		}

@@ -278,7 +278,8 @@ func (n *Node) othersWait(r *request) {
 // reviewRequests looks at all requests again.
 func (n *Node) reviewRequests() {
 	// work may end a request, which moves the last one into its place.
-	for i := len(n.requests) - 1; i >= 0; i-- {
+	for i := len(n.requests); i > 0; {
+		i--
 		if i < len(n.requests) {
 			n.work(n.requests[i])
 		}

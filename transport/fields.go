@@ -79,7 +79,7 @@ func (c *coder) body(m *node.Message) {
 
 // question passes the fields of what a requester says to a member.
 func (c *coder) question(m *node.Message) {
-	switch m.Type { //nolint:exhaustive // the others are in answer
+	switch m.Type { // the others are in answer
 	case node.MsgRequest:
 		c.lockAndID(m)
 		c.timestamp("request time", &m.RequestTime)
@@ -107,7 +107,7 @@ func (c *coder) question(m *node.Message) {
 
 // answer passes the fields of what a member says to a requester.
 func (c *coder) answer(m *node.Message) {
-	switch m.Type { //nolint:exhaustive // the others are in question
+	switch m.Type { // the others are in question
 	case node.MsgGrant:
 		c.lockAndID(m)
 		c.number(m)

@@ -115,7 +115,7 @@ func listenBoth(addr string) (*net.TCPListener, *net.UDPConn, error) {
 		if err != nil {
 			return nil, nil, listenError("TCP", addr, err)
 		}
-		port := tcp.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert,errcheck // a TCP listener has no other
+		port := tcp.Addr().(*net.TCPAddr).Port // a TCP listener has no other
 		udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: want.IP, Port: port, Zone: want.Zone})
 		if err == nil {
 			return tcp, udp, nil

@@ -44,7 +44,7 @@ func memberlistGoroutines() int {
 	buf := make([]byte, 4<<20)
 	stacks := string(buf[:runtime.Stack(buf, true)])
 	count := 0
-	for _, one := range strings.Split(stacks, "\n\n") {
+	for one := range strings.SplitSeq(stacks, "\n\n") {
 		if strings.Contains(one, "hashicorp/memberlist.") {
 			count++
 		}

@@ -49,7 +49,7 @@ func checkStrangers(ctx context.Context, r *report, b *bench) error {
 	conns, err := knock(ctx, victim.member)
 	defer func() {
 		for _, conn := range conns {
-			conn.Close()
+			_ = conn.Close()
 		}
 	}()
 	if err != nil {

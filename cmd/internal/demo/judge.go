@@ -176,8 +176,8 @@ func (j *judge) holders() []int {
 
 // expire takes those out whose deadline is not after now.
 func (j *judge) expire(now time.Duration) {
-	for i := len(j.current) - 1; i >= 0; i-- {
-		if h := j.current[i]; h.Deadline <= now {
+	for i, h := range slices.Backward(j.current) { // remove leaves what is before i
+		if h.Deadline <= now {
 			j.current = remove(j.current, i)
 			h.Over, h.Ending, h.nextBy = h.Deadline, expired, -1
 			j.note(h)

@@ -47,7 +47,7 @@ type worker struct {
 	now  func() time.Duration // CLOCK_BOOTTIME
 	out  *lineWriter
 	acks chan order      // the judge's answers; at most one is under way
-	stop context.Context // done when the judge says stop, or is gone
+	stop context.Context //nolint:containedctx // done when the judge says stop, or is gone
 	rand *rand.Rand
 	seq  uint64
 }
