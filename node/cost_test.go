@@ -23,7 +23,7 @@ func TestCost_UncontendedLockIsThreeMessagesAQuorumMember(t *testing.T) {
 				c.start(from)
 			}
 			c.run(3 * oneT)
-			const locks = 10
+			const locks = 3
 			c.reset()
 			for range locks {
 				begin := c.now

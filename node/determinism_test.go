@@ -23,7 +23,7 @@ func trace(t *testing.T, seed uint64) (sum uint64, messages, events int) {
 		return pass
 	}
 	c.run(3 * oneT)
-	for range 40 {
+	for range 25 {
 		name := c.members[rng.IntN(len(c.members))]
 		switch {
 		case c.nodes[name] == nil:

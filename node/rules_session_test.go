@@ -324,6 +324,7 @@ func TestR15_GoodbyeEndsTheSession(t *testing.T) {
 	s := newMember(t, nil)
 	s.request("x", 1, 10)
 	s.ask("x", Message{Type: MsgKeepAlive, NeedMajority: true})
+	s.wait(s.n.tm.session / 2)
 	s.request("y", 1, 20)
 	s.one(s.ask("x", Message{Type: MsgGoodbye}), "y", MsgGrant)
 	if s.n.wishes != 0 {
@@ -347,8 +348,12 @@ func TestR15_ShutdownSaysGoodbye(t *testing.T) {
 	c.mustAcquire("a", held)
 	waiting := c.lock("c", "L")
 	c.run(5 * Millisecond)
+	c.reset()
 	c.nodes["a"].Shutdown(c.clock("a"))
 	c.collect("a")
+	if _, by := c.count(); by[MsgGoodbye] != 2 {
+		t.Errorf("want Goodbye said to both others, got %v", by)
+	}
 	if e := c.event("a", EventLost, held); e == nil || e.Loss != LossClosed {
 		t.Errorf("want the lease lost as closed, got %+v", e)
 	}
