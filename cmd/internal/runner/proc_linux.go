@@ -62,9 +62,9 @@ func (Processes) GroupAlive(group int, leaderStart uint64) bool {
 
 // procStat is the part of /proc/PID/stat that is used here.
 type procStat struct {
-	pid, ppid, pgrp int
-	state           byte
-	start           uint64
+	pid, ppid, pgrp, session int
+	state                    byte
+	start                    uint64
 }
 
 // running reports whether the process can still do anything.
@@ -118,11 +118,12 @@ func parseStat(text []byte) (procStat, error) {
 		return procStat{}, fmt.Errorf("process status %q has too few fields", text)
 	}
 	s := procStat{state: fields[0][0]}
-	var errs [4]error
+	var errs [5]error
 	s.pid, errs[0] = strconv.Atoi(string(bytes.TrimSpace(text[:open])))
 	s.ppid, errs[1] = strconv.Atoi(string(fields[1]))
 	s.pgrp, errs[2] = strconv.Atoi(string(fields[2]))
-	s.start, errs[3] = strconv.ParseUint(string(fields[startField]), 10, 64)
+	s.session, errs[3] = strconv.Atoi(string(fields[3]))
+	s.start, errs[4] = strconv.ParseUint(string(fields[startField]), 10, 64)
 	return s, errors.Join(errs[:]...)
 }
 

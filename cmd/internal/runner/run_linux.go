@@ -212,22 +212,23 @@ func (r *run) onStopped() {
 // renewed meanwhile; the clock decides before it may go on.
 func (r *run) suspend(target int) {
 	const (
-		ignored = 250 * time.Millisecond // without a shell nothing stops this process
-		catchUp = 250 * time.Millisecond
+		stopTime = 250 * time.Millisecond // this process has stopped by then
+		catchUp  = 250 * time.Millisecond
 	)
 	r.terminal.take(r.child.pid)
-	continued := make(chan os.Signal, 1)
-	signal.Notify(continued, unix.SIGCONT)
-	defer signal.Stop(continued)
-	signal.Reset(unix.SIGTSTP)
-	_ = unix.Kill(target, unix.SIGTSTP)
-	timer := time.NewTimer(ignored)
-	defer timer.Stop()
-	select {
-	case <-continued:
-	case <-timer.C:
+	if shellWatches() {
+		continued := make(chan os.Signal, 1)
+		signal.Notify(continued, unix.SIGCONT)
+		defer signal.Stop(continued)
+		// Not SIGTSTP: that one is caught here, and Go cannot give it back.
+		_ = unix.Kill(target, unix.SIGSTOP)
+		timer := time.NewTimer(stopTime)
+		defer timer.Stop()
+		select {
+		case <-continued:
+		case <-timer.C:
+		}
 	}
-	catchStop(r.cfg.Signals)
 	if Now() >= r.cfg.Lease.Deadline()-2*r.cfg.Grace {
 		r.cfg.Lease.Renewed(catchUp)
 	}

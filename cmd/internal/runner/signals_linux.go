@@ -26,10 +26,6 @@ func Signals() (signals chan os.Signal, stop func()) {
 // its command.
 func catchMore(signals chan os.Signal) {
 	signal.Notify(signals, unix.SIGCONT, unix.SIGWINCH, unix.SIGPIPE)
-	catchStop(signals)
-}
-
-func catchStop(signals chan os.Signal) {
 	if !signal.Ignored(unix.SIGTSTP) {
 		signal.Notify(signals, unix.SIGTSTP)
 	}

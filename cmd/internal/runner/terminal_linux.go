@@ -52,3 +52,22 @@ func (t *terminal) take(group int) {
 	signal.Ignore(unix.SIGTTOU)
 	_ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, t.group)
 }
+
+// shellWatches reports whether somebody can continue this process's group after
+// it was stopped: some member has a parent in the same session, outside of the
+// group. The kernel asks the same before it lets the terminal stop a group.
+func shellWatches() bool {
+	self, err := readStat(os.Getpid())
+	if err != nil {
+		return false
+	}
+	processes := make(map[int]procStat)
+	scanProcesses(func(s procStat) { processes[s.pid] = s })
+	for _, s := range processes {
+		parent, ok := processes[s.ppid]
+		if s.pgrp == self.pgrp && s.running() && ok && parent.session == self.session && parent.pgrp != self.pgrp {
+			return true
+		}
+	}
+	return false
+}
