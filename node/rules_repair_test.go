@@ -84,6 +84,8 @@ func TestR21_RefusedNotReadyAndDeadMembersAreSubstituted(t *testing.T) {
 func TestR22_SilenceAfterT(t *testing.T) {
 	s := newClient(t, 3, nil)
 	s.lock(1, CallOptions{}) // asks a and b
+	s.n.Lock(s.now, 9, "M", CallOptions{})
+	s.one(s.take(), "a", MsgRequest)
 	s.waitWith(oneT-1, "b", "c")
 	if len(to(s.all, "a", MsgRequest)) > 0 {
 		t.Fatal("want a substituted by now")
@@ -115,6 +117,8 @@ func TestR22_SilenceAfterT(t *testing.T) {
 	if k, o := toA(oneT); k < 4 || o != 0 {
 		t.Errorf("after the silence: want KeepAlives only, got %d and %d others", k, o)
 	}
+	s.n.Cancel(s.now, 9)
+	s.none(s.take(), "a", MsgRelease)
 	s.n.PeerRefused(s.now, "b")
 	s.n.PeerRefused(s.now, "c")
 	s.lock(2, CallOptions{})

@@ -119,6 +119,20 @@ func TestR17_GrantOfAFormerIncarnationCountsUntilStale(t *testing.T) {
 	}
 }
 
+// freshUntil is "kept for each incarnation of each member": a new one starts with its own.
+func TestR17_NewIncarnationCountsFromItsOwnEcho(t *testing.T) {
+	s := newClient(t, 1, nil)
+	s.lock(1, CallOptions{})
+	asked := s.now
+	s.waitWith(50 * Millisecond)
+	s.ack("a")
+	s.incs["a"] = Incarnation{Start: 9}
+	s.answer("a", Message{Type: MsgGrant, Lock: "L", ID: s.id(), Number: 1, Echo: asked})
+	if until, ok := s.n.Deadline(s.now, 1); !ok || until != asked.Add(s.n.tm.fresh) {
+		t.Errorf("want the deadline at %d, got %d, %v", asked.Add(s.n.tm.fresh), until, ok)
+	}
+}
+
 // Section 5, requester, on Inquire: "It waits: give up every grant of that member up to
 // that number, seen already or not, note the number, answer Yield."
 func TestR18_RequesterYields(t *testing.T) {
