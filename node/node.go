@@ -187,6 +187,13 @@ func (n *Node) receive(m *Message) {
 		n.raiseIncarnation(m.FromIncarnation) // of a process under this name, or of this one before it rose
 		return
 	}
+	if m.ToIncarnation.Compare(n.inc) > 0 {
+		// A client, which answers nobody, can report a higher incarnation only in this
+		// way; without it a sole member whose wall clock went back is never heard again.
+		if n.raiseIncarnation(m.ToIncarnation); n.stopped {
+			return
+		}
+	}
 	n.clock = max(n.clock, m.Timestamp, m.RequestTime) // R31
 	if i, ok := n.index[m.From]; ok {
 		n.sameFingerprint(i)
@@ -207,7 +214,7 @@ func outOfRange(m *Message) string {
 	switch {
 	case m.Timestamp < 0 || m.Timestamp > MaxTimestamp || m.RequestTime < 0 || m.RequestTime > MaxTimestamp:
 		return "timestamp out of range"
-	case m.FromIncarnation.Start > latest || m.Other.Start > latest:
+	case m.FromIncarnation.Start > latest || m.ToIncarnation.Start > latest || m.Other.Start > latest:
 		return "incarnation out of range"
 	case m.Token > MaxToken || m.Floor > MaxToken:
 		return "token out of range"
