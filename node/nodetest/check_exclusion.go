@@ -90,6 +90,7 @@ func (s *sim) beginClaim(c *call, deadline node.Instant) {
 		late: func() bool { return p.paused },
 	}
 	p.claims = append(p.claims, c.claim)
+	p.acquired = true
 	s.report(s.exclusion.begin(s.now, c.claim))
 	c.lease = s.tokens.lease(c.lock)
 }

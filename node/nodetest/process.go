@@ -21,7 +21,8 @@ type process struct {
 	waiting  []func() // what callers asked for meanwhile
 	wakeAt   moment   // of the wake event that counts
 	touched  node.Instant
-	replaced bool
+	replaced bool // told that another process runs under its name
+	acquired bool // told of a new lease in this step
 	claims   []*claim
 	slots    []slot
 }
@@ -52,7 +53,7 @@ func (s *sim) start(p *process) {
 		s.fail("driver", "%s does not start: %v", p.name, err)
 		return
 	}
-	p.core, p.paused, p.replaced, p.wakeAt, p.touched = core, false, false, never, now
+	p.core, p.paused, p.replaced, p.acquired, p.wakeAt, p.touched = core, false, false, false, never, now
 	s.trace("%s starts, clock %d, %+d ppm", p.name, now, p.clock.ppm)
 	s.tokens.memory(p.index, false)
 	p.collect(now)
@@ -169,6 +170,7 @@ func (p *process) step(slot int32) {
 func (p *process) tick() {
 	now := p.now()
 	p.core.Tick(now)
+	p.sim.watchMemory(p, now)
 	p.collect(now)
 }
 
@@ -177,6 +179,23 @@ func (p *process) collect(now node.Instant) {
 	s := p.sim
 	p.touched = now
 	s.watchClaims(p, now)
+	p.takeOutput()
+	if p.acquired {
+		// The deadline of a new claim may have moved in the same step.
+		p.acquired = false
+		s.watchClaims(p, now)
+		p.takeOutput()
+	}
+	if p.replaced {
+		s.stop(p, "stops: another process runs under its name")
+		s.after(around(s.rand, s.opt.TTL/4), func() { s.start(p) })
+		return
+	}
+	p.schedule(now)
+}
+
+func (p *process) takeOutput() {
+	s := p.sim
 	out := p.core.Take()
 	for i := range out.Messages {
 		s.digest(uint64(out.Messages[i].Type), out.Messages[i].Number, uint64(out.Messages[i].Timestamp))
@@ -186,12 +205,6 @@ func (p *process) collect(now node.Instant) {
 		s.digest(uint64(out.Events[i].Type), uint64(out.Events[i].Call), out.Events[i].Token)
 		s.happened(p, &out.Events[i])
 	}
-	if p.replaced {
-		s.stop(p, "stops: another process runs under its name")
-		s.after(around(s.rand, s.opt.TTL/4), func() { s.start(p) })
-		return
-	}
-	p.schedule(now)
 }
 
 // schedule has the core ticked when it wants to be, and at least each T/16.
@@ -220,7 +233,6 @@ func (s *sim) wake(p *process, e *event) {
 	if p.paused {
 		return // resume ticks
 	}
-	s.watchMemory(p, p.now())
 	if now := p.now(); now < p.core.Wake() && now < p.touched.Add(s.opt.TTL/16) {
 		p.schedule(p.touched)
 		return

@@ -4,6 +4,8 @@ import (
 	"flag"
 	"testing"
 	"time"
+
+	"github.com/treequorum/dmutex/node/internal/breakage"
 )
 
 var (
@@ -28,7 +30,11 @@ func TestSeed(t *testing.T) {
 	if *seedFlag == 0 {
 		t.Skip("no -seed")
 	}
-	r := run(t, Draw(*seedFlag))
+	o := Draw(*seedFlag)
+	if f, ok := breakage.Named(*faultFlag); ok {
+		o.Broken = breakage.Of(f)
+	}
+	r := run(t, o)
 	t.Logf("%v\n%v", r.Options, r.Stats)
 }
 
