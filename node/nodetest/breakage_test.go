@@ -1,0 +1,39 @@
+package nodetest
+
+import (
+	"flag"
+	"testing"
+	"time"
+
+	"github.com/treequorum/dmutex/node/internal/breakage"
+)
+
+var (
+	faultFlag = flag.String("fault", "", "the fault of the core with which TestSeed and TestSurvey run")
+	survey    = flag.Uint64("survey", 0, "how many seeds TestSurvey runs with each fault")
+)
+
+// TestSurvey counts how many seeds it takes to see each fault of the core.
+func TestSurvey(t *testing.T) {
+	if *survey == 0 {
+		t.Skip("no -survey")
+	}
+	for _, f := range breakage.All() {
+		if *faultFlag != "" && *faultFlag != f.String() {
+			continue
+		}
+		start, found := time.Now(), map[string]int{}
+		first := uint64(0)
+		for seed := *firstFlag + 1; seed <= *firstFlag+*survey; seed++ {
+			o := Draw(seed)
+			o.Broken = breakage.Of(f)
+			if v := Run(o, 0).Violation; v != nil {
+				found[v.Kind]++
+				if first == 0 {
+					first = seed
+				}
+			}
+		}
+		t.Logf("%-20v %v, first %d, in %.1fs", f, found, first, time.Since(start).Seconds())
+	}
+}
