@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"testing"
@@ -149,7 +150,7 @@ func (c *cluster) post(m Message) {
 
 func (c *cluster) fly(m Message) {
 	c.flight = append(c.flight, flying{c.now.Add(c.delay), m})
-	slices.SortStableFunc(c.flight, func(a, b flying) int { return int(a.at - b.at) })
+	slices.SortStableFunc(c.flight, func(a, b flying) int { return cmp.Compare(a.at, b.at) })
 }
 
 // free lets the messages go that were held back and that which picks, the last
@@ -306,16 +307,6 @@ func holds(n *Node, lock string, now Instant) bool {
 	until, _ := n.deadline(l.req)
 	n.now = saved
 	return until > now
-}
-
-// between drops every message between the two nodes, in both directions.
-func between(a, b string) func(*Message) verdict {
-	return func(m *Message) verdict {
-		if m.From == a && m.To == b || m.From == b && m.To == a {
-			return drop
-		}
-		return pass
-	}
 }
 
 // show prints a message for a failure.
