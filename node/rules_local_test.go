@@ -184,3 +184,15 @@ func TestFactsOfACallThatGivesUp(t *testing.T) {
 		t.Errorf("want busy by y, c missing, got %+v", e)
 	}
 }
+
+// Nothing else has to happen for a try to end in time.
+func TestR26_TryLockEndsByItself(t *testing.T) {
+	s := newClient(t, 3, nil)
+	s.waitWith(oneT/4, "a", "b", "c")
+	s.lock(1, CallOptions{Try: true})
+	s.ack("a", "b", "c") // up, but their answers to the Request are lost; the round trip is 0
+	s.waitWith(41_666_666, "a", "b", "c")
+	if failure, ok := s.failed(1); !ok || failure != FailNoQuorum {
+		t.Errorf("want the call failed after T/24, got %v, %v", failure, ok)
+	}
+}

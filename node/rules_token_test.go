@@ -40,6 +40,9 @@ func TestR27_TokenIsFixedByAMajority(t *testing.T) {
 	if s.one(out, "a", MsgCommit).Token != 31 || s.one(out, "b", MsgCommit).Token != 31 {
 		t.Errorf("want 31 proposed to all, got %v", shows(out))
 	}
+	if out = s.committed("b", 21, 30, false); len(out) > 0 { // doubled
+		t.Errorf("want no further proposal for a late refusal of 21, got %v", shows(out))
+	}
 	s.committed("a", 31, 31, true)
 	s.committed("b", 21, 21, true) // late: "answers for an older token do not count"
 	if s.token(1) != 0 {
@@ -215,11 +218,11 @@ func TestR28_RestartedMemberReadsFloorsFirst(t *testing.T) {
 		t.Errorf("want Commit taken after 3 of 5, got %+v", m)
 	}
 	if m := s.one(s.request("x", 1, 1), "x", MsgGrant); m.Floor != 1<<40 {
-		t.Errorf("want the floor %d, got %d", 1<<40, m.Floor)
+		t.Errorf("want the floor %d, got %d", uint64(1<<40), m.Floor)
 	}
 	s.ask("x", Message{Type: MsgRequest, Lock: "M", ID: RequestID{Counter: 1}, RequestTime: 1})
 	if m := s.one(s.out, "x", MsgGrant); m.Floor != 1<<39 {
-		t.Errorf("want the highest floor read, %d, for all locks, got %d", 1<<39, m.Floor)
+		t.Errorf("want the highest floor read, %d, for all locks, got %d", uint64(1<<39), m.Floor)
 	}
 }
 
