@@ -49,9 +49,11 @@ func (n *Node) breakCounts(a *ask, p *peer) (Instant, bool) {
 	return 0, false
 }
 
-// breakRepeat reports whether a Request is not repeated though it should be.
-func (n *Node) breakRepeat(a *ask) bool {
-	return n.broken(breakage.OneRequest) || n.broken(breakage.QueuedIsAnswer) && a.queued
+// breakRepeat puts off the next Request for ever.
+func (n *Node) breakRepeat(a *ask, f breakage.Fault) {
+	if n.broken(f) {
+		a.sent = n.now.Add(1000 * n.tm.ttl)
+	}
 }
 
 // breakYield does what a requester that yields should not do, instead of what it

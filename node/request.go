@@ -59,11 +59,10 @@ func (n *Node) updateBelow(r *request, up quorum.Set) bool {
 		r.state, r.id = requestWaiting, n.nextID()
 		clear(r.asks)
 		r.below, r.want = 0, quorum.Set{}
-	case enough:
+	case enough, n.broken(breakage.NoWithdrawal):
 		r.below = 0
 	case r.below == 0:
 		r.below = n.now
-	case n.broken(breakage.NoWithdrawal):
 	case r.state == requestWaiting && n.now >= r.below.Add(n.tm.withdraw):
 		n.releaseAll(r)
 		r.state, r.want = requestWithdrawn, quorum.Set{}
@@ -148,11 +147,12 @@ func (n *Node) askMissing(r *request, repeat Duration) {
 		if a.sentSession == 0 && a.sentInc == p.inc {
 			a.sentSession = p.session
 		}
-		if r.asked.Has(i) && a.sentInc == p.inc && a.sentSession == p.session && (n.now < a.sent.Add(repeat) || n.breakRepeat(a)) {
+		if r.asked.Has(i) && a.sentInc == p.inc && a.sentSession == p.session && n.now < a.sent.Add(repeat) {
 			continue
 		}
 		r.asked = r.asked.With(i)
 		a.sent, a.sentInc, a.sentSession = n.now, p.inc, p.session
+		n.breakRepeat(a, breakage.OneRequest)
 		n.toMember(p, Message{
 			Type: MsgRequest, Lock: r.local.name, ID: RequestID{n.inc, r.id}, RequestTime: r.time,
 			Holding: r.state == requestHolding, Label: r.label(),

@@ -212,6 +212,7 @@ func (n *Node) handleQueued(p *peer, m *Message) {
 	a := &r.asks[p.id]
 	a.queued, a.full, a.owner, a.holds = true, false, m.Owner, m.OwnerHolds
 	a.since, a.at, a.ahead = m.Since, n.now, int(m.Ahead)
+	n.breakRepeat(a, breakage.QueuedIsAnswer)
 	if r.state == requestWaiting {
 		n.work(r)
 	}
