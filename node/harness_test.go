@@ -33,11 +33,12 @@ type flying struct {
 // no goroutine: run moves the time, and everything happens within.
 type cluster struct {
 	tb      testing.TB
-	now     Instant // real time; each node's clock is ahead of it by its offset
+	now     Instant // real time; each node's clock differs by an offset and a rate
 	members []string
 	nodes   map[string]*Node
 	names   []string // of nodes, sorted
 	offset  map[string]Duration
+	rate    map[string]int64 // of the clock, parts per million off; set before the first run
 	change  func(*Config)
 	delay   Duration
 	filter  func(m *Message) verdict
@@ -63,7 +64,7 @@ func newCluster(tb testing.TB, n int, change func(*Config)) *cluster {
 	tb.Helper()
 	c := &cluster{
 		tb: tb, now: 1_000_000, members: letters(n), nodes: map[string]*Node{}, offset: map[string]Duration{},
-		change: change, delay: Millisecond, events: map[string][]Event{},
+		rate: map[string]int64{}, change: change, delay: Millisecond, events: map[string][]Event{},
 	}
 	for _, name := range c.members {
 		c.start(name)
@@ -112,8 +113,24 @@ func (c *cluster) start(name string) *Node {
 	return n
 }
 
-func (c *cluster) crash(name string)         { delete(c.nodes, name) }
-func (c *cluster) clock(name string) Instant { return c.now.Add(c.offset[name]) }
+func (c *cluster) crash(name string) { delete(c.nodes, name) }
+
+// clock returns the reading of a node's clock now.
+func (c *cluster) clock(name string) Instant { return c.reading(name, c.now) }
+
+func (c *cluster) reading(name string, at Instant) Instant {
+	return at.Add(c.offset[name] + Duration(int64(at)*c.rate[name]/million))
+}
+
+// when returns the first moment at which a node's clock shows the reading.
+func (c *cluster) when(name string, reading Instant) Instant {
+	since := int64(reading.Add(-c.offset[name]))
+	at := Instant(since - since*c.rate[name]/(million+c.rate[name]) - 2)
+	for c.reading(name, at) < reading {
+		at++
+	}
+	return at
+}
 
 // reset forgets what was sent so far.
 func (c *cluster) reset() { c.sent = nil }
@@ -200,7 +217,7 @@ func (c *cluster) next() (at Instant, name string) {
 	}
 	for _, other := range c.names {
 		if n := c.nodes[other]; n != nil {
-			if wake := n.Wake().Add(-c.offset[other]); wake < at {
+			if wake := c.when(other, n.Wake()); wake < at {
 				at, name = wake, other
 			}
 		}
