@@ -68,7 +68,7 @@
 //	R20 A holder whose deadline has passed has lost the lock for good.
 //	R21 A member that does not answer in time, refuses, or is not ready is substituted.
 //	R22 A requester that has not heard a member for T leaves it in silence, then sends
-//	    KeepAlives only.
+//	    KeepAlives only, for T, and so on in turns.
 //	R23 A requester that sees fewer than a majority up for T/2 withdraws, and asks again
 //	    with its old timestamp and a new id.
 //	R24 A holder replaces members of its quorum that are not up; after T/3 it asks all.

@@ -72,9 +72,11 @@ func (n *Node) mute(p *peer) bool {
 }
 
 // silent reports whether nothing at all may be said to the member (R22). One that
-// hears this node but is not heard must get the chance to end the session.
+// hears this node but is not heard must get the chance to end the session. Silence
+// and T of KeepAlives take turns: a message that was under way for long can renew
+// the session in the middle of one silence, and KeepAlives would do so for ever.
 func (n *Node) silent(p *peer) bool {
-	return n.mute(p) && n.now < p.heard.Add(n.tm.ttl+n.tm.silence)
+	return n.mute(p) && n.now.Sub(p.heard.Add(n.tm.ttl))%(n.tm.silence+n.tm.ttl) < n.tm.silence
 }
 
 // answerBy returns when the member's answer to the first unanswered message is
