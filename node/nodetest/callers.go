@@ -136,13 +136,13 @@ func (s *sim) wantToken(c *call) {
 	c.who.collect(now)
 }
 
-// unlock ends a lease. After the faults one that wants a token waits for it: it
+// unlock ends a lease. After all faults one that wants a token waits for it: it
 // must come.
 func (s *sim) unlock(c *call) {
 	if s.calls[c.id] != c || !c.holds {
 		return
 	}
-	if s.healed && c.wants && c.token == 0 {
+	if s.healed && s.served.exempt == nil && c.wants && c.token == 0 {
 		s.wantToken(c)
 		s.after(s.opt.TTL/16, func() { c.who.awake(c.life, func() { s.unlock(c) }) })
 		return

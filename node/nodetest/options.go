@@ -23,11 +23,25 @@ type Options struct {
 	TreeOnly   bool
 	Floors     int           // how many fencing tokens a member remembers one by one; 0: the default
 	Faulty     node.Duration // length of the first phase
+	Half       HalfHealed    // what stays cut at first when the faults end
 	Net        NetOptions
 	Calls      CallOptions
 	Faults     FaultOptions
 	Broken     breakage.Set
 }
+
+// HalfHealed is what stays cut for a while when the faults end: one node, which
+// must not keep the others from their locks.
+type HalfHealed uint8
+
+// The ways in which one node stays cut off.
+const (
+	HealAll      HalfHealed = iota // nothing stays cut
+	KeepHalf                       // it reaches fewer than a majority, and only these reach it
+	KeepDeaf                       // it does not hear fewer than a majority, which hear it
+	KeepDumb                       // fewer than a majority do not hear it, which it hears
+	endOfHealing
+)
 
 // NetOptions describe the network between faults.
 type NetOptions struct {
@@ -79,6 +93,9 @@ func Draw(seed uint64) Options {
 	o.Faulty = o.TTL * node.Duration(pick(r, 15, 25, 40, 60))
 	if o.Members+o.Clients > 9 {
 		o.Faulty = min(o.Faulty, 25*o.TTL)
+	}
+	if o.Members >= 3 && chance(r, 0.4) {
+		o.Half = pick(r, KeepHalf, KeepDeaf, KeepDumb)
 	}
 	o.Net = drawNet(r, o.TTL)
 	o.Calls = drawCalls(r, o.TTL)
@@ -165,6 +182,9 @@ func (o Options) String() string {
 		if flag.on {
 			b.WriteString(", " + flag.name)
 		}
+	}
+	if o.Half != HealAll {
+		fmt.Fprintf(&b, ", half healed %d", o.Half)
 	}
 	t := float64(o.TTL)
 	fmt.Fprintf(&b, "; %.0fT faulty, a fault each %.2fT for %.2fT of %v", float64(o.Faulty)/t, float64(o.Faults.Every)/t,

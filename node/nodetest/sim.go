@@ -123,6 +123,7 @@ func (s *sim) heal() {
 	s.trace("ALL FAULTS END")
 	s.healed, s.healedAt, s.served.since = true, s.now, s.now
 	s.net.calm()
+	s.keepCut()
 	for _, p := range s.procs {
 		d := upTo(s.rand, s.opt.TTL/8)
 		if p.core == nil {
@@ -145,7 +146,14 @@ func (s *sim) heal() {
 // are, it gives sessions of the dead the time to end and looks at what is left.
 func (s *sim) judge() {
 	s.report(s.served.judge(s.now))
-	if s.now.sub(s.healedAt) <= 2*s.opt.TTL || len(s.calls) > 0 {
+	switch {
+	case s.now.sub(s.served.since) <= 2*s.opt.TTL || !s.served.over():
+		s.after(s.opt.TTL/4, s.judge)
+		return
+	case s.served.exempt != nil:
+		s.trace("THE LAST CUTS END")
+		s.net.calm()
+		s.served.exempt, s.served.since = nil, s.now
 		s.after(s.opt.TTL/4, s.judge)
 		return
 	}
