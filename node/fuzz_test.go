@@ -199,7 +199,7 @@ func randomBytes(seed uint64, n int) []byte {
 // The same with random bytes, in every run.
 func TestAnySequenceKeepsTheInvariants(t *testing.T) {
 	acquired, lost, tokens := 0, 0, 0
-	for seed := range uint64(80) {
+	for seed := range uint64(50) {
 		func() {
 			defer func() {
 				if p := recover(); p != nil {
