@@ -94,6 +94,19 @@ func mustLock(t *testing.T, m *Mutex) *Lease {
 	return lease
 }
 
+// receive takes from a channel, and fails after two minutes, virtual ones in a
+// bubble: nodes that tick for ever would keep a test that waits from ending.
+func receive[T any](t *testing.T, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(2 * time.Minute):
+		t.Fatal("waited 2 minutes in vain")
+	}
+	panic("unreachable")
+}
+
 func mustUnlock(t *testing.T, l *Lease) {
 	t.Helper()
 	if err := l.Unlock(context.Background()); err != nil {
@@ -119,7 +132,7 @@ func TestLockPassesBetweenNodesInTwoOneWayDelays(t *testing.T) {
 		time.Sleep(time.Second)
 		released := time.Now()
 		mustUnlock(t, first)
-		if took := (<-got).Sub(released); took != 2*oneWay {
+		if took := receive(t, got).Sub(released); took != 2*oneWay {
 			t.Errorf("hand-over took %v, want two one-way delays of %v", took, oneWay)
 		}
 	})
@@ -177,7 +190,7 @@ func TestHolderThatIsCutOffIsToldBeforeTheNextHasTheLock(t *testing.T) {
 			next <- time.Now()
 			mustUnlock(t, second)
 		}()
-		<-lease.Context().Done()
+		receive(t, lease.Context().Done())
 		told := time.Now()
 		var lost *LostError
 		if !errors.As(context.Cause(lease.Context()), &lost) || lost.Reason != LossCutOff {
@@ -186,7 +199,7 @@ func TestHolderThatIsCutOffIsToldBeforeTheNextHasTheLock(t *testing.T) {
 		if limit := cut.Add(3 * time.Second); told.After(limit) {
 			t.Errorf("told %v after the cut, want at most T = 3s", told.Sub(cut))
 		}
-		had := <-next
+		had := receive(t, next)
 		if had.Before(told) || had.Sub(cut) > 3300*time.Millisecond+2*time.Second {
 			t.Errorf("next holder %v after the cut, told after %v; want later than the notice and within T(1+d) + 2 s",
 				had.Sub(cut), told.Sub(cut))
@@ -338,14 +351,14 @@ func TestCloseEndsCallsAndLeases(t *testing.T) {
 		if err := w.node(1).Close(t.Context()); err != nil {
 			t.Fatalf("close: %v", err)
 		}
-		if err := <-failed; !errors.Is(err, ErrClosed) {
+		if err := receive(t, failed); !errors.Is(err, ErrClosed) {
 			t.Errorf("waiting call: %v, want ErrClosed", err)
 		}
 		var lost *LostError
 		if !errors.As(context.Cause(lease.Context()), &lost) || lost.Reason != LossClosed {
 			t.Errorf("cause %v, want lost because closed", context.Cause(lease.Context()))
 		}
-		second := <-got
+		second := receive(t, got)
 		if took := time.Since(begin); took > 100*time.Millisecond {
 			t.Errorf("the next holder came %v after Close, want at once: it released", took)
 		}

@@ -109,7 +109,7 @@ func (n *Node) Unlock(now Instant, call CallID) bool {
 		return false
 	}
 	l, r := c.local, c.local.req
-	if until, _ := n.deadline(r); until <= n.now {
+	if n.deadline(r).until() <= n.now {
 		n.lose(r)
 		return false
 	}
@@ -134,7 +134,7 @@ func (n *Node) Deadline(now Instant, call CallID) (Instant, bool) {
 	if c == nil || c.local.lease != c {
 		return 0, false
 	}
-	until, _ := n.deadline(c.local.req)
+	until := n.deadline(c.local.req).until()
 	return until, until > n.now
 }
 
@@ -230,7 +230,7 @@ func (n *Node) failure(r *request) Failure {
 	if c := r.local.lease; c != nil && !c.settling {
 		return FailBusy
 	}
-	if r.state == requestWaiting && r.tree.Contains(n.upSet()) && r.queued() {
+	if r.state == requestWaiting && r.below == 0 && r.queued() {
 		return FailBusy
 	}
 	return FailNoQuorum

@@ -8,7 +8,9 @@
 //
 // A member grants: each lock at each member has one grant and a queue. A requester
 // asks: it holds a lock while the grants that count include a quorum of the tree
-// ([quorum.Tree]), and a majority of members each grant or vote for the tree. A
+// ([quorum.Tree]), and a majority of members each grant or vote for the tree (rule T).
+// When no quorum of the tree is left, members vote for the majority instead, and any
+// majority of grants with such votes holds (rule M). A
 // member is a requester too; a node that is not on the list of members is a client,
 // a requester only. T is the lease TTL, d the bound on the drift of clocks.
 //
@@ -81,9 +83,9 @@
 //	    soon after its start, and stops later.
 //	R31 Timestamps follow those seen, up to 2^62 ns.
 //	R32 Queues, locks, sessions, floors and callers have limits.
-//
-// Rule M, by which any majority keeps the lock flowing when no quorum of the tree is
-// left, is not built yet: the messages and the members' votes are laid out for it.
+//	R33 A requester asks for votes for the majority while it sees no tree quorum up; after
+//	    that until it holds by the tree again, or for 2T when it does not hold.
+//	R34 It also holds when a majority of members each grants and votes majority (rule M).
 //
 // # Invariants
 //

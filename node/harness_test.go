@@ -321,7 +321,7 @@ func holds(n *Node, lock string, now Instant) bool {
 	}
 	saved := n.now
 	n.now = max(now, saved)
-	until, _ := n.deadline(l.req)
+	until := n.deadline(l.req).until()
 	n.now = saved
 	return until > now
 }

@@ -136,7 +136,7 @@ func (n *Node) expire(before Instant) {
 	}
 	p := &n.peers[n.self]
 	passed := func(until Instant) bool { return until > before && until <= n.now }
-	if !passed(p.freshUntil) && !passed(p.treeUntil) {
+	if !passed(p.freshUntil) && !passed(p.treeUntil) && !passed(p.mostUntil) {
 		return
 	}
 	// Losing one moves the last request into its place.
@@ -145,7 +145,7 @@ func (n *Node) expire(before Instant) {
 		if i >= len(n.requests) || n.requests[i].state != requestHolding {
 			continue
 		}
-		if until, _ := n.deadline(n.requests[i]); until <= n.now {
+		if n.deadline(n.requests[i]).until() <= n.now {
 			n.lose(n.requests[i])
 		}
 	}

@@ -15,6 +15,7 @@ type peer struct {
 	freshUntil Instant     // grants of that incarnation count until then (R17)
 	former     []formerPeer
 	treeUntil  Instant // the member's vote for the tree counts until then (R14)
+	mostUntil  Instant // its vote for the majority does (R14)
 	vote       Vote    // its latest
 
 	heard     Instant // last answer, or when this node began to listen
@@ -201,8 +202,12 @@ func (n *Node) echoed(p *peer, m *Message) {
 		p.freshUntil = n.now.Add(n.tm.fresh)
 	}
 	p.vote = m.Vote
-	if m.Vote == VoteTree {
+	switch m.Vote { // other answers never move these times
+	case VoteTree:
 		p.treeUntil = max(p.treeUntil, m.Echo.Add(n.tm.vote))
+	case VoteMajority:
+		p.mostUntil = max(p.mostUntil, m.Echo.Add(n.tm.vote))
+	case VoteNone:
 	}
 	if m.Type == MsgKeepAliveAck {
 		n.measure(p, n.now.Sub(m.Echo))
@@ -266,7 +271,10 @@ func (n *Node) peersDue() {
 // keepEvery is the time between KeepAlives: shorter while this node waits or
 // holds.
 func (n *Node) keepEvery() Duration {
-	if len(n.requests) > 0 {
+	switch {
+	case n.holding > 0 && n.saidNeed:
+		return n.tm.keepMajority
+	case len(n.requests) > 0:
 		return n.tm.keepBusy
 	}
 	return n.tm.keepIdle
@@ -277,8 +285,9 @@ func (n *Node) keepAlive() {
 	if n.closed || n.stopped { // R15: it would open a new session
 		return
 	}
+	n.saidNeed = n.needsMajority()
 	for i := range n.peers {
-		n.toMember(&n.peers[i], Message{Type: MsgKeepAlive})
+		n.toMember(&n.peers[i], Message{Type: MsgKeepAlive, NeedMajority: n.saidNeed})
 	}
 }
 

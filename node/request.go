@@ -1,7 +1,6 @@
 package node
 
 import (
-	"math"
 	"slices"
 
 	"github.com/treequorum/dmutex/node/internal/breakage"
@@ -29,12 +28,13 @@ func (n *Node) workWaiting(r *request) {
 	if !n.updateBelow(r, up) || !n.failCallers(r) {
 		return
 	}
+	n.updateNeed(r, up)
 	if r.state == requestWaiting {
 		if !n.wanted(r, up) {
 			n.choose(r, up)
 		}
 		n.askMissing(r, n.tm.repeat)
-		if until, _ := n.deadline(r); until > n.now { // R19
+		if until := n.deadline(r).until(); until > n.now { // R19, R34
 			n.hold(r)
 			return
 		}
@@ -170,28 +170,6 @@ func (r *request) label() string {
 	return ""
 }
 
-// deadline returns until when the grants that count satisfy rule 8.H, if nothing
-// more is heard (R19, R20), and until when the majority of grants and votes alone
-// does. A time that is not after now means that the lock is not held.
-func (n *Node) deadline(r *request) (until, majority Instant) {
-	for i := range n.values {
-		n.values[i] = math.MinInt64
-		if until := n.granted(r, i); until > n.now {
-			n.values[i] = int64(until)
-		}
-		n.votes[i] = max(n.values[i], int64(n.peers[i].treeUntil))
-	}
-	tree := Instant(r.tree.Bottleneck(n.values))
-	if n.broken(breakage.MajorityOfGrants) {
-		tree = max(tree, Instant(kthLargest(slices.Clone(n.values), n.majority)))
-	}
-	if n.cfg.TreeOnly {
-		return tree, tree
-	}
-	majority = Instant(kthLargest(n.votes, n.majority))
-	return min(tree, majority), majority
-}
-
 // kthLargest returns the k-th largest value, 1 <= k <= len(values), and leaves
 // values in another order.
 func kthLargest(values []int64, k int) int64 {
@@ -207,7 +185,8 @@ func kthLargest(values []int64, k int) int64 {
 
 // workHolding checks the deadline and repairs the quorum.
 func (n *Node) workHolding(r *request) {
-	until, majority := n.deadline(r)
+	limit := n.deadline(r)
+	until := limit.until()
 	if until <= n.now && n.broken(breakage.LossForgiven) && until.Add(n.tm.repeat) > n.now {
 		n.timers.set(&r.timer, until.Add(n.tm.repeat))
 		return
@@ -223,21 +202,26 @@ func (n *Node) workHolding(r *request) {
 	}
 	all := quorum.All(len(n.members))
 	up := n.upSet()
-	late := !n.cfg.TreeOnly && majority < n.now.Add(n.tm.ttl/voteMargin)
+	r.byMost = r.byMost || limit.tree <= n.now
+	n.updateNeed(r, up)
+	late := !n.cfg.TreeOnly && limit.votes < n.now.Add(n.tm.ttl/voteMargin)
 	switch {
 	case r.want == all:
-	case r.local.lease.longHold, late, n.now >= r.heldSince.Add(n.tm.spread):
+	case r.need, r.local.lease.longHold, late, n.now >= r.heldSince.Add(n.tm.spread):
 		r.want = all // R24
 	case !r.want.Minus(up).Empty():
 		n.choose(r, up) // R24
 	}
 	n.askMissing(r, n.tm.holderRepeat)
 	n.workCommit(r)
-	n.scheduleHolder(r, until, majority)
+	n.scheduleHolder(r, until, limit.votes)
 }
 
 func (n *Node) scheduleHolder(r *request, until, majority Instant) {
 	next := n.nextAsk(r, n.tm.holderRepeat, until)
+	if r.need {
+		next = min(next, n.now.Add(n.tm.holderRepeat))
+	}
 	if r.local.commit.active {
 		next = min(next, n.now.Add(n.tm.holderRepeat))
 	}
@@ -274,12 +258,6 @@ func (n *Node) schedule(r *request) {
 	n.timers.set(&r.timer, max(next, n.now+1))
 }
 
-// hold makes the request a holder and the first caller its lease.
-func (n *Node) hold(r *request) {
-	r.state, r.heldSince = requestHolding, n.now
-	n.handOver(r.local)
-}
-
 // handOver gives the held lock to the next local caller.
 func (n *Node) handOver(l *local) {
 	c := l.queue[0]
@@ -294,8 +272,7 @@ func (n *Node) handOver(l *local) {
 			i++
 		}
 	}
-	until, _ := n.deadline(l.req)
-	n.settleLease(l.req, until)
+	n.settleLease(l.req, n.deadline(l.req).until())
 	n.work(l.req)
 }
 
@@ -317,7 +294,7 @@ func (n *Node) settleLease(r *request, until Instant) {
 // later answer brings it back (R20).
 func (n *Node) lose(r *request) {
 	l, loss := r.local, LossExpired
-	if up := n.upSet(); up.Len() < n.majority || !r.tree.Contains(up) {
+	if up := n.upSet(); up.Len() < n.majority || n.cfg.TreeOnly && !r.tree.Contains(up) {
 		loss = LossCutOff
 	}
 	n.endLease(l, loss)
@@ -353,7 +330,7 @@ func (n *Node) next(l *local) {
 func (n *Node) beginAnew() {
 	for i := range n.peers {
 		p := &n.peers[i]
-		p.session, p.freshUntil, p.treeUntil, p.former, p.awaiting = 0, 0, 0, nil, 0
+		p.session, p.freshUntil, p.treeUntil, p.mostUntil, p.former, p.awaiting = 0, 0, 0, 0, nil, 0
 	}
 	if n.self >= 0 {
 		n.peers[n.self].inc = n.inc

@@ -15,6 +15,10 @@ type requester struct {
 	locals    map[string]*local
 	calls     map[CallID]*caller
 	requests  []*request // all that wait, hold or are withdrawn
+	holding   int        // of these, how many hold
+	needing   int        // and how many need votes for the majority (R33)
+	lacked    Instant    // when a request last saw no quorum of the tree up
+	saidNeed  bool       // what the latest KeepAlives said
 	free      []*request // for use again
 	bestFirst []int      // scratch of byCost
 	values    []int64    // scratch of deadline
@@ -72,6 +76,9 @@ type request struct {
 	asked quorum.Set // every member that was ever sent this id
 	want  quorum.Set // those whose grants are wanted now
 
+	need      bool    // asks for votes for the majority (R33)
+	byMost    bool    // has held under M only, since it last held under T by grants alone
+	lacked    Instant // when it last saw no quorum of the tree up
 	below     Instant // since when fewer than a majority are up; zero: enough are
 	heldSince Instant
 	told      Instant // deadline last told
@@ -318,6 +325,10 @@ func (n *Node) nextID() uint64 {
 func (n *Node) endRequest(r *request) {
 	n.releaseAll(r)
 	n.timers.stop(&r.timer)
+	n.setNeed(r, false)
+	if r.state == requestHolding {
+		n.holding--
+	}
 	last := len(n.requests) - 1
 	n.requests[r.pos] = n.requests[last]
 	n.requests[r.pos].pos = r.pos
@@ -341,6 +352,13 @@ func (n *Node) releaseAll(r *request) {
 		n.toMember(&n.peers[i], Message{Type: MsgRelease, Lock: r.local.name, ID: RequestID{n.inc, r.id}})
 	}
 	r.asked = quorum.Set{}
+}
+
+// hold makes the request a holder and the first caller its lease.
+func (n *Node) hold(r *request) {
+	r.state, r.heldSince = requestHolding, n.now
+	n.holding++
+	n.handOver(r.local)
 }
 
 // byCost returns all members, those with the shortest round trip first. The

@@ -19,6 +19,8 @@ type timing struct {
 	holderRepeat Duration // a holder's unanswered messages
 	keepIdle     Duration // between KeepAlives
 	keepBusy     Duration // the same while waiting or holding
+	keepMajority Duration // the same while holding and asking for votes for the majority, which last T/3 only
+	need         Duration // one that does not hold asks for them so long after it last lacked a tree quorum
 	answer       Duration // longest time for an answer, unless the round trip is longer
 	withdraw     Duration // below a majority for so long: take requests back
 	handOver     Duration // local hand-overs once others wait
@@ -46,6 +48,8 @@ func newTiming(ttl Duration, drift int64) timing {
 		holderRepeat: ttl / 8,
 		keepIdle:     ttl / 4,
 		keepBusy:     ttl / 8,
+		keepMajority: ttl / 24,
+		need:         2 * ttl,
 		answer:       ttl / 24,
 		withdraw:     ttl / 2,
 		handOver:     ttl / 4,
