@@ -358,6 +358,7 @@ func (n *Node) releaseAll(r *request) {
 func (n *Node) hold(r *request) {
 	r.state, r.heldSince = requestHolding, n.now
 	n.holding++
+	n.timers.setEarlier(&n.peerTimer.timer, n.keptAlive.Add(n.keepEvery()))
 	n.handOver(r.local)
 }
 
