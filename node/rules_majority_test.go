@@ -175,3 +175,43 @@ func TestR34_VoteOfTheMajorityRunsOut(t *testing.T) {
 		t.Errorf("deadline %d after an answer of c without its vote, want %d as before", got, until)
 	}
 }
+
+// A path that is up again does not end it while too few still vote for the tree.
+func TestR33_PathWithoutVotesIsNotEnough(t *testing.T) {
+	s := newClient(t, 7, nil)
+	s.lock(1, CallOptions{})
+	for i, name := range []string{"d", "b", "a"} {
+		s.grant(name, uint64(i+1))
+		s.n.PeerRefused(s.now, name)
+	}
+	for _, name := range []string{"c", "e", "f", "g"} {
+		s.votes[name] = VoteMajority
+	}
+	s.ack("a", "b", "d", "c", "e", "f", "g")
+	if !s.n.needsMajority() {
+		t.Error("three grants of the path and no other vote for the tree: want it to ask on")
+	}
+}
+
+// Between two locks the node goes on to ask, so that the second need not wait for
+// the votes to change twice.
+func TestR33_AsksOnWithoutARequest(t *testing.T) {
+	s := newClient(t, 7, nil)
+	s.lock(1, CallOptions{})
+	for _, name := range []string{"d", "b", "a"} {
+		s.n.PeerRefused(s.now, name)
+	}
+	lacked := s.now
+	s.n.Cancel(s.now, 1)
+	s.take()
+	for s.now < lacked.Add(s.n.tm.need)-1 {
+		s.wait(min(s.n.tm.keepIdle, lacked.Add(s.n.tm.need).Sub(s.now)-1))
+		if need, said := says(s.all, "c"); said && !need {
+			t.Fatalf("%d after it lacked a path: stopped, want it to ask for 2T", s.now.Sub(lacked))
+		}
+	}
+	s.wait(s.n.tm.keepIdle)
+	if need, said := says(s.all, "c"); !said || need {
+		t.Errorf("2T later: KeepAlive %v, asks %v; want it to have stopped", said, need)
+	}
+}
