@@ -187,7 +187,7 @@ func TestR33_PathWithoutVotesIsNotEnough(t *testing.T) {
 	for _, name := range []string{"c", "e", "f", "g"} {
 		s.votes[name] = VoteMajority
 	}
-	s.ack("a", "b", "d", "c", "e", "f", "g")
+	s.ack("c", "e", "f", "g", "a", "b", "d")
 	if !s.n.needsMajority() {
 		t.Error("three grants of the path and no other vote for the tree: want it to ask on")
 	}
@@ -205,13 +205,13 @@ func TestR33_AsksOnWithoutARequest(t *testing.T) {
 	s.n.Cancel(s.now, 1)
 	s.take()
 	for s.now < lacked.Add(s.n.tm.need)-1 {
-		s.wait(min(s.n.tm.keepIdle, lacked.Add(s.n.tm.need).Sub(s.now)-1))
-		if need, said := says(s.all, "c"); said && !need {
+		s.waitWith(min(s.n.tm.keepIdle, lacked.Add(s.n.tm.need).Sub(s.now)-1), "c", "e", "f", "g")
+		if !s.n.saidNeed {
 			t.Fatalf("%d after it lacked a path: stopped, want it to ask for 2T", s.now.Sub(lacked))
 		}
 	}
-	s.wait(s.n.tm.keepIdle)
-	if need, said := says(s.all, "c"); !said || need {
-		t.Errorf("2T later: KeepAlive %v, asks %v; want it to have stopped", said, need)
+	s.waitWith(s.n.tm.keepIdle, "c", "e", "f", "g")
+	if s.n.saidNeed {
+		t.Error("2T later: want it to have stopped")
 	}
 }
