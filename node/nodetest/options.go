@@ -36,10 +36,10 @@ type HalfHealed uint8
 
 // The ways in which one node stays cut off.
 const (
-	HealAll      HalfHealed = iota // nothing stays cut
-	KeepHalf                       // it reaches fewer than a majority, and only these reach it
-	KeepDeaf                       // it does not hear fewer than a majority, which hear it
-	KeepDumb                       // fewer than a majority do not hear it, which it hears
+	HealAll  HalfHealed = iota // nothing stays cut
+	KeepHalf                   // it reaches fewer than a majority, and only these reach it
+	KeepDeaf                   // it does not hear fewer than a majority, which hear it
+	KeepDumb                   // fewer than a majority do not hear it, which it hears
 	endOfHealing
 )
 
