@@ -9,9 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -31,7 +33,11 @@ const (
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == GateArgument {
-		os.Exit(Gate(os.Args[2:], os.Stderr))
+		// On a thread that is not the first one, where less comes by itself.
+		runtime.LockOSThread()
+		status := make(chan int)
+		go func() { status <- Gate(os.Args[2:], os.Stderr) }()
+		os.Exit(<-status)
 	}
 	mode := os.Getenv(modeVariable)
 	switch mode {
@@ -210,7 +216,7 @@ type subject struct {
 	stdin   io.WriteCloser
 	stdout  *bufio.Reader
 	stderr  bytes.Buffer
-	exited  chan error
+	seen    atomic.Int64 // the group
 }
 
 type subjectOptions struct {
@@ -243,9 +249,10 @@ func start(t *testing.T, o subjectOptions, args ...string) *subject {
 		o.lease = time.Hour
 	}
 	argv := append(append(o.prefix, exe), args...)
-	s := &subject{t: t, cmd: exec.Command(argv[0], argv[1:]...), events: make(chan string, 16), exited: make(chan error, 1)}
+	s := &subject{t: t, cmd: exec.Command(argv[0], argv[1:]...), events: make(chan string, 16)}
 	s.cmd.Env = append(append(os.Environ(), modeVariable+"="+modeRun, "RUNNER_TEST_GRACE="+o.grace.String()), o.env...)
 	s.cmd.SysProcAttr = o.attr
+	s.cmd.WaitDelay = time.Second // what a failed test leaves behind may hold the pipes
 	controlRead, controlWrite := pipe(t)
 	eventsRead, eventsWrite := pipe(t)
 	s.control = controlWrite
@@ -287,6 +294,10 @@ func (s *subject) readEvents(r *os.File) {
 	defer close(s.events)
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
+		var g Group
+		if _, err := fmt.Sscanf(lines.Text(), "group %d", &g.ID); err == nil {
+			s.seen.Store(int64(g.ID))
+		}
 		s.events <- lines.Text()
 	}
 	_ = r.Close()
@@ -297,8 +308,10 @@ func (s *subject) end() {
 	_ = s.cmd.Process.Signal(syscall.SIGCONT)
 	_ = s.cmd.Process.Kill()
 	_ = s.control.Close()
-	_, _ = io.Copy(io.Discard, s.stdout)
 	_ = s.cmd.Wait()
+	if group := s.seen.Load(); group > 1 {
+		_ = unix.Kill(-int(group), unix.SIGKILL)
+	}
 	if s.t.Failed() {
 		s.t.Logf("standard error: %s", s.stderr.String())
 	}

@@ -91,11 +91,9 @@ func TestSignalsReachTheCommand(t *testing.T) {
 
 func TestIgnoredHangupStaysIgnored(t *testing.T) {
 	t.Parallel()
-	s := start(t, subjectOptions{prefix: []string{"nohup"}}, "sh", "-c", "echo up; read x; exit 4")
-	s.wantLine("up")
+	s := startCatcher(t, subjectOptions{prefix: []string{"nohup"}}, "WINCH:4")
 	s.signal(syscall.SIGHUP)
 	s.signal(syscall.SIGWINCH) // reaches the command after a HUP would have
-	_ = s.stdin.Close()
 	s.want(4, false)
 }
 
@@ -238,6 +236,20 @@ func TestStoppedCommandIsKilled(t *testing.T) {
 	if o := s.want(0, true); o.at >= deadline {
 		t.Errorf("killed %v after the deadline", o.at-deadline)
 	}
+}
+
+// One that would end by TERM gets the chance to.
+func TestStoppedCommandSeesTerm(t *testing.T) {
+	t.Parallel()
+	s := startCatcher(t, subjectOptions{}, "TERM:0")
+	g := s.group()
+	if err := syscall.Kill(g.ID, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the command has stopped", func() bool { return stateOf(g.ID) == 'T' })
+	s.say("closing")
+	s.wantLine("TERM")
+	s.want(0, true)
 }
 
 // The first thing after a stop is a look at the clock.

@@ -73,6 +73,26 @@ func TestCommandReadsTheTerminal(t *testing.T) {
 	}
 }
 
+// Who reads the terminal from the background is stopped, which a shell tells.
+func TestCommandReadsTheTerminalOfAShell(t *testing.T) {
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("no shell with job control here")
+	}
+	t.Parallel()
+	shellRead, shellWrite := pipe(t)
+	o := subjectOptions{
+		prefix: []string{"bash", "--norc", "-i", "-c", `"$@"; echo "shell $?" >&5`, "bash"}, extra: []*os.File{shellWrite},
+	}
+	s, person := startAtTerminal(t, o, "sh", "-c", `read x; echo "got $x"; exit 3`)
+	_ = shellWrite.Close()
+	write(t, person, "hello\n")
+	s.wantLine("got hello")
+	s.want(3, false)
+	if line, err := bufio.NewReader(shellRead).ReadString('\n'); err != nil || line != "shell 3\n" {
+		t.Errorf("the shell says %q (%v), want the command's status only", line, err)
+	}
+}
+
 func TestInterruptKeyReachesTheCommandOnce(t *testing.T) {
 	t.Parallel()
 	s, person := startAtTerminal(t, subjectOptions{}.catcher(t), os.Args[0], "INT", "QUIT:7")
