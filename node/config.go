@@ -16,16 +16,16 @@ const ProtocolVersion = 1
 // Limits bound what one node keeps. Over a limit the one who asks gets an
 // explicit refusal; the others go on.
 type Limits struct {
-	Queue    int // waiting requests of one lock at a member
-	Locks    int // locks with state at a member
-	Sessions int // nodes that a member serves at one time
-	Floors   int // fencing tokens that a member remembers one by one
-	Calls    int // callers that wait or hold at this node
+	Queue   int // waiting requests of one lock at a member
+	Locks   int // locks with state at a member
+	Clients int // that a member serves at one time; members come on top
+	Floors  int // fencing tokens that a member remembers one by one
+	Calls   int // callers that wait or hold at this node
 }
 
 // DefaultLimits returns the limits of the architecture.
 func DefaultLimits() Limits {
-	return Limits{Queue: 4096, Locks: 1_000_000, Sessions: 10_127, Floors: 100_000, Calls: 100_000}
+	return Limits{Queue: 4096, Locks: 1_000_000, Clients: 10_000, Floors: 100_000, Calls: 100_000}
 }
 
 // Config sets up a Node. All but Name, Incarnation, Seed, Standalone and Limits
@@ -88,7 +88,7 @@ func (l Limits) orDefault() Limits {
 		return v
 	}
 	return Limits{
-		Queue: pick(l.Queue, def.Queue), Locks: pick(l.Locks, def.Locks), Sessions: pick(l.Sessions, def.Sessions),
+		Queue: pick(l.Queue, def.Queue), Locks: pick(l.Locks, def.Locks), Clients: pick(l.Clients, def.Clients),
 		Floors: pick(l.Floors, def.Floors), Calls: pick(l.Calls, def.Calls),
 	}
 }

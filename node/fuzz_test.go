@@ -153,7 +153,7 @@ func play(t *testing.T, data []byte) {
 	t.Helper()
 	h := &hostile{data: data}
 	limits := func(c *Config) {
-		c.Limits = Limits{Queue: 3, Locks: 3, Sessions: 6, Floors: 2, Calls: 8}
+		c.Limits = Limits{Queue: 3, Locks: 3, Clients: 3, Floors: 2, Calls: 8}
 		c.TreeOnly = h.next(4) == 0
 	}
 	h.solo = newSolo(t, h.pick("b", "b", "a", "x"), 3, limits)

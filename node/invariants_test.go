@@ -78,8 +78,8 @@ func checkLock(n *Node, name string, l *lockState) error {
 }
 
 func checkSessions(n *Node) error {
-	if len(n.sessions) > n.limits.Sessions {
-		return fmt.Errorf("%d sessions, limit %d", len(n.sessions), n.limits.Sessions)
+	if n.clients > n.limits.Clients || len(n.sessions) > n.limits.Clients+maxIncarnations*len(n.members) {
+		return fmt.Errorf("%d sessions, %d of clients, limit %d", len(n.sessions), n.clients, n.limits.Clients)
 	}
 	wishes, names, numbers := 0, map[string]int{}, map[uint64]bool{}
 	for key, s := range n.sessions {

@@ -65,7 +65,7 @@ func TestR32_LocksHaveALimit(t *testing.T) {
 }
 
 func TestR32_SessionsHaveALimit(t *testing.T) {
-	s := newMember(t, func(c *Config) { c.Limits.Sessions = 3 }) // its own is one of them
+	s := newMember(t, func(c *Config) { c.Limits.Clients = 2 })
 	s.one(s.request("x", 1, 1), "x", MsgGrant)
 	s.one(s.request("y", 1, 2), "y", MsgQueued)
 	if m := s.one(s.request("z", 1, 3), "z", MsgNotReady); m.Reason != ReasonTooManySessions || m.Session != 0 {
@@ -74,9 +74,21 @@ func TestR32_SessionsHaveALimit(t *testing.T) {
 	if out := s.release("z", 1); len(out) > 0 {
 		t.Errorf("want silence, got %v", shows(out))
 	}
-	s.one(s.release("x", 1), "y", MsgGrant) // the others go on
+	s.one(s.request("a", 1, 3), "a", MsgQueued) // clients do not crowd out a member
+	s.one(s.release("x", 1), "y", MsgGrant)     // the others go on
 	s.wait(s.n.tm.session)
 	s.one(s.request("z", 1, 3), "z", MsgGrant)
+}
+
+func TestR32_SessionsOfOneNameHaveALimit(t *testing.T) {
+	s := newMember(t, nil)
+	for i := range maxIncarnations + 1 {
+		s.incs["x"] = Incarnation{Start: int64(i + 10), Random: 1}
+		out := s.ask("x", Message{Type: MsgKeepAlive})
+		if refused := len(to(out, "x", MsgNotReady)) > 0; refused != (i == maxIncarnations) {
+			t.Errorf("start %d of x: refused %v, want that of the one after %d", i+1, refused, maxIncarnations)
+		}
+	}
 }
 
 // "At most a set number of floors: one base floor, at or above every one that was dropped,

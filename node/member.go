@@ -9,6 +9,7 @@ import (
 // member is the part of a Node that grants. A client has one that refuses.
 type member struct {
 	sessions map[sessionKey]*session
+	clients  int               // sessions of nodes that are no members
 	highest  map[string]*known // by node name, while the node has a session here
 	locks    map[string]*lockState
 
@@ -212,24 +213,41 @@ func (n *Node) session(m *Message) *session {
 	if s := n.sessions[key]; s != nil {
 		return s
 	}
-	if len(n.sessions) >= n.limits.Sessions { // R32
+	k := n.highest[key.name]
+	if !n.roomFor(key.name, k) { // R32
 		return nil
 	}
 	n.sessionNumber++
 	s := &session{key: key, number: n.sessionNumber, heard: n.now}
 	s.owner = s
 	n.sessions[key] = s
-	k := n.highest[key.name]
 	if k == nil {
 		k = &known{}
 		n.highest[key.name] = k
 	}
 	k.sessions++
+	if _, member := n.index[key.name]; !member {
+		n.clients++
+	}
 	if key.inc.Compare(k.highest) > 0 {
 		k.highest = key.inc
 	}
 	n.timers.set(&s.timer, n.now.Add(n.tm.session))
 	return s
+}
+
+// maxIncarnations bounds the sessions of one node name: it may be started so often
+// within T(1+d).
+const maxIncarnations = 8
+
+// roomFor reports whether one more session of that node fits (R32). Clients cannot
+// crowd out members: those have their own places.
+func (n *Node) roomFor(name string, k *known) bool {
+	if k != nil && k.sessions >= maxIncarnations {
+		return false
+	}
+	_, member := n.index[name]
+	return member || n.clients < n.limits.Clients
 }
 
 // due ends the session when its requester was not heard for T(1+d) (R10).
@@ -242,6 +260,9 @@ func (s *session) due(n *Node) {
 		n.endSession(s)
 	}
 	delete(n.sessions, s.key)
+	if _, member := n.index[s.key.name]; !member {
+		n.clients--
+	}
 	k := n.highest[s.key.name]
 	k.sessions--
 	if k.sessions == 0 {
