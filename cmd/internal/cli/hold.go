@@ -132,7 +132,7 @@ func (h *holder) waitForLock(ctx context.Context) error {
 	}
 	ticker := time.NewTicker(sayEvery)
 	defer ticker.Stop()
-	var now, said string
+	now, said := waitingText(api.State{}), ""
 	for {
 		select {
 		case <-h.held:
@@ -308,8 +308,9 @@ func (h *holder) runCommand() error {
 	})
 	switch {
 	case result.Lost:
-		// Nothing of the command runs any more: others need not wait for the lease's end.
-		h.release()
+		// Nothing of the command runs any more: others need not wait for the lease's
+		// end. As a rule the agent does not answer here.
+		h.releaseWithin(100 * time.Millisecond)
 		return h.lostError()
 	case errors.Is(err, runner.ErrNotAnnounced):
 		h.release()
@@ -363,10 +364,12 @@ func (h *holder) announce(g runner.Group) error {
 	}
 }
 
-// release gives the lock back and waits a moment for the agent to say so. An
-// agent that does not answer sees later that this process is gone.
-func (h *holder) release() {
-	const patience = time.Second
+// release gives the lock back, and waits a moment for the agent to say so.
+func (h *holder) release() { h.releaseWithin(time.Second) }
+
+// releaseWithin is release. An agent that does not answer sees later that this
+// process is gone.
+func (h *holder) releaseWithin(patience time.Duration) {
 	go func() { _ = h.hold.Release() }()
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
