@@ -195,7 +195,7 @@ func (n *Node) workHolding(r *request) {
 		return
 	}
 	n.settleLease(r, until)
-	if until < r.told || until >= r.told.Add(n.tm.ttl/16) { // the driver asks each T/16 itself
+	if !r.local.lease.settling && (until < r.told || until >= r.told.Add(n.tm.ttl/16)) { // the driver asks each T/16 itself
 		r.told = until
 		n.emit(Event{Type: EventDeadline, Call: r.local.lease.id, Lock: r.local.name, Deadline: until})
 	}
