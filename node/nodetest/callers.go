@@ -21,6 +21,7 @@ type call struct {
 	holds    bool
 	started  moment
 	acquired moment
+	probe    bool // made to see whether any member keeps a grant
 	wants    bool // a fencing token
 	asked    moment
 	token    uint64
@@ -74,7 +75,9 @@ func (s *sim) lock(p *process, i int) {
 // takeOnce has a lock taken from all members and given back.
 func (s *sim) takeOnce(p *process, lock string) {
 	p.slots = append(p.slots, slot{last: true})
-	s.ask(s.newCall(p, len(p.slots)-1, lock), node.CallOptions{LongHold: true})
+	c := s.newCall(p, len(p.slots)-1, lock)
+	c.probe = true
+	s.ask(c, node.CallOptions{LongHold: true})
 }
 
 func (s *sim) newCall(p *process, slot int, lock string) *call {
@@ -117,8 +120,11 @@ func (s *sim) keep(c *call) {
 	if chance(s.rand, opt.LongHold) {
 		d = upTo(s.rand, 10*s.opt.TTL)
 	}
-	if s.healed {
-		d = s.opt.TTL/8 + upTo(s.rand, s.opt.TTL/16) // long enough for a probe to reach all members
+	switch {
+	case c.probe:
+		d = s.opt.TTL / 4 // long enough to reach all members
+	case s.healed:
+		d = upTo(s.rand, s.opt.TTL/16)
 	}
 	s.after(d, func() { c.who.awake(c.life, func() { s.unlock(c) }) })
 	if c.wants {
@@ -191,7 +197,7 @@ func (s *sim) happened(p *process, e *node.Event) {
 		s.trace("%s %s", p.name, tell(e))
 	}
 	switch e.Type {
-	case node.EventAcquired, node.EventFailed, node.EventLost, node.EventToken:
+	case node.EventAcquired, node.EventFailed, node.EventLost, node.EventToken, node.EventDeadline:
 		c := s.calls[e.Call]
 		if c == nil || c.who != p {
 			s.fail("driver", "%s tells of call %d, which it does not have: %s", p.name, e.Call, tell(e))
@@ -205,12 +211,12 @@ func (s *sim) happened(p *process, e *node.Event) {
 		s.stats.Rose++
 	case node.EventPeerDiffers, node.EventDropped:
 		s.fail("driver", "%s: %s", p.name, tell(e))
-	case node.EventDeadline, node.EventWaiting, node.EventPeerUp, node.EventPeerDown:
+	case node.EventWaiting, node.EventPeerUp, node.EventPeerDown:
 	}
 }
 
 func (s *sim) callEvent(p *process, c *call, e *node.Event) {
-	if c.holds != (e.Type == node.EventLost || e.Type == node.EventToken) {
+	if c.holds == (e.Type == node.EventAcquired || e.Type == node.EventFailed) {
 		s.fail("driver", "%s tells of call %d, holding %v: %s", p.name, c.id, c.holds, tell(e))
 		return
 	}
@@ -228,12 +234,13 @@ func (s *sim) callEvent(p *process, c *call, e *node.Event) {
 		s.stats.Lost++
 		s.endClaim(c)
 		s.over(c)
-	default:
+	case node.EventToken:
 		s.stats.Tokens++
 		c.token = e.Token
 		if c.asked != 0 && s.healed {
 			s.stats.LongestToken = max(s.stats.LongestToken, float64(s.now.sub(max(c.asked, s.healedAt)))/float64(s.opt.TTL))
 		}
 		s.report(s.tokens.fixed(c.lock, c.lease, c.token, p.name))
+	default: // a new deadline, which watchClaims asks for
 	}
 }

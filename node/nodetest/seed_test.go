@@ -11,6 +11,7 @@ import (
 var (
 	seedFlag  = flag.Uint64("seed", 0, "the seed that TestSeed runs")
 	linesFlag = flag.Int("lines", 400, "how many lines of its trace TestSeed prints when it fails")
+	traceFlag = flag.Bool("trace", false, "whether TestSeed prints the trace of a seed that passes")
 	hunt      = flag.Duration("hunt", 0, "how long TestFresh runs fresh seeds")
 	firstFlag = flag.Uint64("first", 0, "the first seed that TestFresh runs; 0: by the clock")
 )
@@ -36,6 +37,11 @@ func TestSeed(t *testing.T) {
 	}
 	r := run(t, o)
 	t.Logf("%v\n%v", r.Options, r.Stats)
+	if *traceFlag && r.Violation == nil {
+		for _, line := range Run(o, *linesFlag).Trace {
+			t.Log(line)
+		}
+	}
 }
 
 // TestFresh runs seeds that nobody ran before.

@@ -40,7 +40,7 @@ type sim struct {
 // bounds of the second phase, in T: how long anybody may wait once the faults are
 // over (with clocks that run at 1-d), and how long grants of the dead may last.
 const (
-	servedWithin = 12
+	servedWithin = 9
 	settleTime   = 3
 )
 
