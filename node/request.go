@@ -47,9 +47,10 @@ func (n *Node) workWaiting(r *request) {
 // that a half-connected node with a low timestamp does not block the others, and
 // makes it again when enough are up (R23). It reports whether r still exists.
 func (n *Node) updateBelow(r *request, up quorum.Set) bool {
-	// Without rule M a majority that has no quorum of the tree cannot have the lock
-	// either, and would keep its grants from those who can.
-	enough := r.tree.Contains(up) && (n.cfg.TreeOnly || up.Len() >= n.majority)
+	enough := up.Len() >= n.majority
+	if n.cfg.TreeOnly {
+		enough = r.tree.Contains(up)
+	}
 	switch {
 	case !enough && n.differing():
 		n.failAll(r, FailDiffers) // R29
