@@ -14,6 +14,9 @@ func (tm *timing) breakTiming(b breakage.Set) {
 	if b.Has(breakage.ShortLease) {
 		tm.session = tm.ttl * 9 / 10
 	}
+	if b.Has(breakage.LongVotes) {
+		tm.vote = tm.fresh
+	}
 	if b.Has(breakage.ShortQuarantine) {
 		tm.quarantine = tm.ttl * 7 / 10
 	}

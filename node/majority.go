@@ -36,6 +36,9 @@ func (n *Node) deadline(r *request) holdLimits {
 	if n.cfg.TreeOnly {
 		return holdLimits{tree: tree, votes: tree}
 	}
+	if n.broken(breakage.NoVotes) {
+		return holdLimits{tree: tree, votes: tree, most: Instant(kthLargest(n.values, n.majority))}
+	}
 	votes := Instant(kthLargest(n.votes, n.majority))
 	for i := range n.values {
 		n.values[i] = min(n.values[i], int64(n.peers[i].mostUntil))

@@ -303,14 +303,14 @@ func (n *Node) setWish(s *session, wish bool) {
 // given only when the last one has run out at everybody; until then none, or the
 // old one again when the wish is taken back.
 func (n *Node) vote() Vote {
-	if n.quarantined { // R13
+	if n.quarantined && !n.broken(breakage.QuarantineVotes) { // R13
 		return VoteNone
 	}
 	wish := VoteTree
 	if n.wishes > 0 {
 		wish = VoteMajority
 	}
-	if n.voted != VoteNone && n.voted != wish && n.now < n.votedAt.Add(n.tm.voteSilence) {
+	if n.voted != VoteNone && n.voted != wish && n.now < n.votedAt.Add(n.tm.voteSilence) && !n.broken(breakage.NoVoteSilence) {
 		return VoteNone
 	}
 	n.voted, n.votedAt = wish, n.now

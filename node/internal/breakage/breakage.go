@@ -15,6 +15,10 @@ const (
 	ManyGrants         Fault = iota + 1 // R1: a member grants whoever asks
 	NoInquire                           // R6: a member never asks for a grant back
 	NoYieldNumbers                      // R7: a Yield with any number takes the grant back
+	NoVoteSilence                       // R14: a member gives the other vote at once
+	LongVotes                           // R14: a vote counts as long as a grant
+	QuarantineVotes                     // R14: a member votes in quarantine
+	NoVotes                             // R14, R19, R34: votes do not matter
 	ReleaseEndsAny                      // R8: a Release ends whatever its sender has
 	SilenceFrees                        // R9: a Validate that is not answered within T/4 frees
 	ShortLease                          // R10: a member ends a session after 0.9 T

@@ -8,6 +8,14 @@ func (f Fault) name() string {
 		return "NoInquire"
 	case NoYieldNumbers:
 		return "NoYieldNumbers"
+	case NoVoteSilence:
+		return "NoVoteSilence"
+	case LongVotes:
+		return "LongVotes"
+	case QuarantineVotes:
+		return "QuarantineVotes"
+	case NoVotes:
+		return "NoVotes"
 	case ReleaseEndsAny:
 		return "ReleaseEndsAny"
 	case SilenceFrees:
