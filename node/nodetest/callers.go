@@ -148,7 +148,7 @@ func (s *sim) unlock(c *call) {
 	if s.calls[c.id] != c || !c.holds {
 		return
 	}
-	if s.healed && s.served.exempt == nil && c.wants && c.token == 0 {
+	if s.healed && !s.half && c.wants && c.token == 0 {
 		s.wantToken(c)
 		s.after(s.opt.TTL/16, func() { c.who.awake(c.life, func() { s.unlock(c) }) })
 		return

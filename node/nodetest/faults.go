@@ -174,42 +174,6 @@ func (s *sim) cut(blocked func(from, to *process) bool) {
 	})
 }
 
-// keepCut leaves one node half cut off for a while after the faults.
-func (s *sim) keepCut() {
-	n := s.opt.Members
-	if s.opt.Half == HealAll || n < 3 {
-		return
-	}
-	v := s.target()
-	some := make([]bool, len(s.procs))
-	for range 1 + s.rand.IntN((n-1)/2) {
-		some[s.rand.IntN(n)] = true
-	}
-	some[v.index] = false
-	s.served.exempt = v
-	s.trace("%s STAYS CUT OFF, way %d, of %v", v.name, s.opt.Half, some)
-	for _, p := range s.procs {
-		if p == v {
-			continue
-		}
-		in, out := some[p.index], some[p.index] // what is cut: to v, from v
-		switch s.opt.Half {
-		case KeepHalf:
-			in, out = !in, !out
-		case KeepDeaf:
-			out = false
-		default:
-			in = false
-		}
-		if in {
-			s.net.cuts[p.index][v.index]++
-		}
-		if out {
-			s.net.cuts[v.index][p.index]++
-		}
-	}
-}
-
 func (s *sim) lasts() node.Duration { return around(s.rand, s.opt.Faults.Lasts) }
 
 // pauseTime is a tenth of T to 20 T.

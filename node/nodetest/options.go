@@ -30,8 +30,8 @@ type Options struct {
 	Broken     breakage.Set
 }
 
-// HalfHealed is what stays cut for a while when the faults end: one node, which
-// must not keep the others from their locks.
+// HalfHealed is what stays cut off or down for a while when the faults end. It must
+// not keep the others from their locks.
 type HalfHealed uint8
 
 // The ways in which one node stays cut off.
@@ -40,7 +40,7 @@ const (
 	KeepHalf                   // it reaches fewer than a majority, and only these reach it
 	KeepDeaf                   // it does not hear fewer than a majority, which hear it
 	KeepDumb                   // fewer than a majority do not hear it, which it hears
-	endOfHealing
+	KeepDown                   // as many members as can be without for a majority stay down
 )
 
 // NetOptions describe the network between faults.
@@ -95,7 +95,7 @@ func Draw(seed uint64) Options {
 		o.Faulty = min(o.Faulty, 25*o.TTL)
 	}
 	if o.Members >= 3 && chance(r, 0.4) {
-		o.Half = pick(r, KeepHalf, KeepDeaf, KeepDumb)
+		o.Half = pick(r, KeepHalf, KeepDeaf, KeepDumb, KeepDown)
 	}
 	o.Net = drawNet(r, o.TTL)
 	o.Calls = drawCalls(r, o.TTL)

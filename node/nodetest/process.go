@@ -14,6 +14,7 @@ type process struct {
 	wallOff node.Duration // how far its wall clock is off
 
 	core     *node.Node // nil while it does not run
+	down     bool       // must not start
 	life     int        // counts the starts and ends; what belongs to a former life is void
 	paused   bool
 	resumeAt moment
@@ -37,7 +38,7 @@ const wallStart = int64(1_700_000_000) * int64(node.Second)
 
 // start runs a new core under this name, with nothing in memory.
 func (s *sim) start(p *process) {
-	if p.core != nil {
+	if p.core != nil || p.down {
 		return
 	}
 	p.life++

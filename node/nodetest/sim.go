@@ -23,6 +23,7 @@ type sim struct {
 	calls    map[node.CallID]*call // that wait or hold
 
 	healed    bool
+	half      bool // something is still cut off or down
 	finished  bool
 	healedAt  moment
 	violation *Violation
@@ -123,7 +124,7 @@ func (s *sim) heal() {
 	s.trace("ALL FAULTS END")
 	s.healed, s.healedAt, s.served.since = true, s.now, s.now
 	s.net.calm()
-	s.keepCut()
+	s.healHalf()
 	for _, p := range s.procs {
 		d := upTo(s.rand, s.opt.TTL/8)
 		if p.core == nil {
@@ -150,10 +151,14 @@ func (s *sim) judge() {
 	case s.now.sub(s.served.since) <= 2*s.opt.TTL || !s.served.over():
 		s.after(s.opt.TTL/4, s.judge)
 		return
-	case s.served.exempt != nil:
-		s.trace("THE LAST CUTS END")
+	case s.half:
+		s.trace("THE LAST FAULTS END")
 		s.net.calm()
-		s.served.exempt, s.served.since = nil, s.now
+		s.half, s.served.exempt, s.served.since = false, nil, s.now
+		for _, p := range s.procs {
+			p.down = false
+			s.start(p)
+		}
 		s.after(s.opt.TTL/4, s.judge)
 		return
 	}
