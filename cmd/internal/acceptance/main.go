@@ -48,6 +48,7 @@ func checks() []check {
 		{"kill-two", "kill -9 of two others: waiting, new and held locks go on", checkKillTwo},
 		{"stop-agent", "SIGSTOP of the holder's agent for 2T: ended by its own clock, exit 70", checkStopAgent},
 		{"stop-all", "SIGSTOP of agent, lock and command for 2T: the token refuses the late one", checkStopAll},
+		{"rolling", "members killed and restarted in turn while a lock is held for 60 s", checkRolling},
 		{"configs", "agents that cannot work say why; one that differs is refused, the others go on", checkConfigs},
 		{"strangers", "hostile bytes: closed, little memory, the locks go on", checkStrangers},
 	}
