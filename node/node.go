@@ -1,6 +1,7 @@
 package node
 
 import (
+	"math"
 	"slices"
 
 	"github.com/treequorum/dmutex/node/internal/breakage"
@@ -35,7 +36,10 @@ type Node struct {
 	out    Output
 	inbox  []Message // messages to itself, handled in the same step
 	timers timers
-	review bool // a member's state changed: look at all requests again
+	// firstLoss is not after the deadline of anything held. A deadline moves back only
+	// in a step that looks at its request.
+	firstLoss Instant
+	review    bool // a member's state changed: look at all requests again
 
 	requester
 	member
@@ -116,37 +120,33 @@ func (n *Node) Wake() Instant {
 // begin takes the time and does what is due before any input is looked at: an
 // answer that comes after the deadline does not bring a lock back (R20).
 func (n *Node) begin(now Instant) {
-	before := n.now
 	if now > n.now {
 		n.now = now
 	}
-	n.expire(before)
+	if n.holding > 0 && n.now >= n.firstLoss {
+		n.expire()
+	}
 	for t := n.timers.pop(n.now); t != nil; t = n.timers.pop(n.now) {
 		t.owner.due(n)
 		n.settle()
 	}
 }
 
-// expire loses what is lost when this node's own grants or vote ran out since the
-// last step (R20): a KeepAlive to its own member, which is due as well after a
-// pause, would renew them first.
-func (n *Node) expire(before Instant) {
-	if n.self < 0 {
-		return
-	}
-	p := &n.peers[n.self]
-	passed := func(until Instant) bool { return until > before && until <= n.now }
-	if !passed(p.freshUntil) && !passed(p.treeUntil) && !passed(p.mostUntil) {
-		return
-	}
+// expire loses what is lost by now (R20), before anything that is due as well when
+// the driver is late: a KeepAlive to the own member would renew its grants, the end
+// of a session there could give one more.
+func (n *Node) expire() {
+	n.firstLoss = math.MaxInt64
 	// Losing one moves the last request into its place.
 	for i := len(n.requests); i > 0; {
 		i--
 		if i >= len(n.requests) || n.requests[i].state != requestHolding {
 			continue
 		}
-		if n.deadline(n.requests[i]).until() <= n.now {
+		if until := n.deadline(n.requests[i]).until(); until <= n.now && !n.broken(breakage.LossForgiven) {
 			n.lose(n.requests[i])
+		} else {
+			n.firstLoss = min(n.firstLoss, until)
 		}
 	}
 }

@@ -195,6 +195,7 @@ func (n *Node) workHolding(r *request) {
 		n.lose(r)
 		return
 	}
+	n.firstLoss = min(n.firstLoss, until)
 	n.settleLease(r, until)
 	if !r.local.lease.settling && (until < r.told || until >= r.told.Add(n.tm.ttl/16)) { // the driver asks each T/16 itself
 		r.told = until
