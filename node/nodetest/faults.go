@@ -22,6 +22,7 @@ const (
 	FaultDumb                           // one hears all and is not heard
 	FaultSplit                          // two groups do not hear each other
 	FaultBridge                         // the same, but for one that hears and is heard by both
+	FaultPath                           // a path of a tree, which is a quorum, and the rest do not hear each other
 	FaultSlow                           // one is slow to send and to receive
 	FaultStorm                          // many messages are lost, doubled, late
 	FaultRate                           // a clock runs at another rate
@@ -59,6 +60,8 @@ func (k FaultKind) String() string {
 		return "split"
 	case FaultBridge:
 		return "bridge"
+	case FaultPath:
+		return "path"
 	case FaultSlow:
 		return "slow"
 	case FaultStorm:
@@ -120,7 +123,7 @@ func (s *sim) inject(kind FaultKind) {
 		s.jump(s.target())
 	case FaultHint:
 		s.mislead(s.target())
-	case FaultCutOneWay, FaultCutTwoWay, FaultIsolate, FaultDeaf, FaultDumb, FaultSplit, FaultBridge:
+	case FaultCutOneWay, FaultCutTwoWay, FaultIsolate, FaultDeaf, FaultDumb, FaultSplit, FaultBridge, FaultPath:
 		s.injectCut(kind)
 	case endOfFaultKinds:
 	}
@@ -141,7 +144,11 @@ func (s *sim) injectCut(kind FaultKind) {
 		s.cut(func(from, _ *process) bool { return from == a })
 	default:
 		side := make([]bool, len(s.procs))
-		for _, p := range s.group() {
+		group := s.group()
+		if kind == FaultPath {
+			group = s.path()
+		}
+		for _, p := range group {
 			side[p.index] = true
 		}
 		s.cut(func(from, to *process) bool {

@@ -32,6 +32,7 @@ func TestSeed(t *testing.T) {
 		t.Skip("no -seed")
 	}
 	o := Draw(*seedFlag)
+	aims()[*aimFlag](&o)
 	if f, ok := breakage.Named(*faultFlag); ok {
 		o.Broken = breakage.Of(f)
 	}
@@ -56,7 +57,9 @@ func TestFresh(t *testing.T) {
 	var total Stats
 	start, seed := time.Now(), first
 	for ; time.Since(start) < budget && !t.Failed(); seed++ {
-		total.Add(run(t, Draw(seed)).Stats)
+		o := Draw(seed)
+		aims()[*aimFlag](&o)
+		total.Add(run(t, o).Stats)
 	}
 	took := time.Since(start).Seconds()
 	t.Logf("seeds %d to %d, %.0f cluster seconds a second, %.0f messages a second\n%v", first, seed-1,

@@ -87,3 +87,23 @@ func (s *sim) group() []*process {
 	s.rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return all[:1+s.rand.IntN(max(len(all)-1, 1))]
 }
+
+// path picks the members of a path of a tree, and some of the clients.
+func (s *sim) path() []*process {
+	var path []*process
+	t := s.tree(s.someLock())
+	for v := t.Root(); v >= 0; {
+		path = append(path, s.procs[v])
+		left, right := t.Children(v)
+		v = right
+		if left >= 0 && chance(s.rand, 0.5) {
+			v = left
+		}
+	}
+	for _, p := range s.procs[s.opt.Members:] {
+		if chance(s.rand, 0.5) {
+			path = append(path, p)
+		}
+	}
+	return path
+}
