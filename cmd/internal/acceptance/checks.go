@@ -157,7 +157,7 @@ func handedOver(ctx context.Context, r *report, journal string, holder, waiter *
 	if err != nil {
 		return err
 	}
-	end, _ := last(entries, "holder")
+	end := last(entries, "holder")
 	next, ok := first(entries, "waiter")
 	if !ok {
 		return errors.New("the waiter never had the lock")

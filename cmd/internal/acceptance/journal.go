@@ -99,14 +99,14 @@ func refused(entries []entry, who string) (refused, accepted int) {
 	return refused, accepted
 }
 
-// last returns the last line of a worker, and whether there is one.
-func last(entries []entry, who string) (entry, bool) {
+// last returns the last line of a worker; the zero entry when there is none.
+func last(entries []entry, who string) entry {
 	for _, e := range slices.Backward(entries) {
 		if e.who == who {
-			return e, true
+			return e
 		}
 	}
-	return entry{}, false
+	return entry{}
 }
 
 func first(entries []entry, who string) (entry, bool) {

@@ -63,7 +63,7 @@ func checkRolling(ctx context.Context, r *report, b *bench) error {
 	if err != nil {
 		return err
 	}
-	end, _ := last(entries, "holder")
+	end := last(entries, "holder")
 	next, _ := first(entries, "waiter")
 	r.expect(overlaps(entries) == 0 && next.token > end.token, "overlaps %d, tokens %d, then %d", overlaps(entries), end.token, next.token)
 	r.expect(waiter.status == 0, "exit of the waiter's lock: %d, want 0", waiter.status)
