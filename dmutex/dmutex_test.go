@@ -451,6 +451,39 @@ func closeAll(t testing.TB, nodes []*Node) {
 	wg.Wait()
 }
 
+// A client's configuration that is copied to a second host brings two processes
+// under one name. The newer one takes over; the older one is told, by the members,
+// though it listens on nothing.
+func TestTwoClientsOfOneName(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	nodes := startTCP(t, 3)
+	defer closeAll(t, nodes)
+	start := func() *Node {
+		cfg := DefaultLocalConfig()
+		cfg.Name, cfg.Peers, cfg.Client = "client", nodes[0].cfg.Peers, true
+		n, err := Start(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	older := start()
+	defer older.Close(context.Background())
+	lease := mustLock(t, older.Mutex("x"))
+	time.Sleep(1200 * time.Millisecond) // real processes: T(1+d) = 1.1 s after its start it is no restart any more
+	newer := start()
+	defer newer.Close(context.Background())
+	receive(t, older.Done())
+	if err := older.Err(); !errors.Is(err, ErrReplaced) {
+		t.Errorf("the older client: %v, want ErrReplaced", err)
+	}
+	var lost *LostError
+	if !errors.As(context.Cause(lease.Context()), &lost) || lost.Reason != LossReplaced {
+		t.Errorf("its lease: %v, want lost because replaced", context.Cause(lease.Context()))
+	}
+	mustUnlock(t, mustLock(t, newer.Mutex("x")))
+}
+
 func TestRealSocketsLeaveNothingBehind(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	nodes := startTCP(t, 3)

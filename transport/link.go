@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/treequorum/dmutex/node"
@@ -23,7 +24,8 @@ type link struct {
 	inbound bool   // the other end dialed
 	q       *queue // what this end sends; an outbound link's is its peer's
 	once    sync.Once
-	dead    chan struct{} // closed by close
+	dead    chan struct{}                    // closed by close
+	process atomic.Pointer[node.Incarnation] // that sent the latest message; nil: none yet
 }
 
 func newLink(t *TCP, conn net.Conn, br *bufio.Reader, name string, inbound bool, q *queue) *link {
@@ -78,6 +80,10 @@ func (l *link) deliver(m node.Message) {
 	}
 	if l.t.isClosing() {
 		return
+	}
+	if p := l.process.Load(); p == nil || *p != m.FromIncarnation {
+		process := m.FromIncarnation
+		l.process.Store(&process)
 	}
 	l.t.handler.Deliver(m)
 }

@@ -95,23 +95,36 @@ func (t *TCP) queueFor(m *node.Message) *queue {
 	p, known := t.peers[m.To]
 	links := t.inbound[m.To]
 	open := t.handler != nil && !t.closed
-	var newest *link
-	if len(links) > 0 {
-		newest = links[len(links)-1]
+	var back *link
+	if len(links) > 0 && m.Type.FromMember() {
+		back = linkTo(links, m.ToIncarnation)
 	}
 	t.mu.RUnlock()
 	switch {
 	case !open || m.From != t.cfg.Name || m.To == t.cfg.Name:
 		return nil
 	case m.Type.FromMember():
-		if newest == nil {
+		if back == nil {
 			return nil
 		}
-		return newest.q
+		return back.q
 	case known:
 		return p.q
 	}
 	return t.newPeer(m.To)
+}
+
+// linkTo returns the newest connection that this process of the node has spoken
+// on, or the newest of all. Two processes may run under one name, or the former may
+// not have ended: what answers one must not go to the other, least of all the word
+// that it was replaced.
+func linkTo(links []*link, process node.Incarnation) *link {
+	for _, l := range slices.Backward(links) {
+		if p := l.process.Load(); p != nil && *p == process {
+			return l
+		}
+	}
+	return links[len(links)-1]
 }
 
 // newPeer starts to dial a name, when it has an address.

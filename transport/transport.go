@@ -14,9 +14,9 @@
 //   - keeps a failure of one direction from breaking the other.
 //
 // Send therefore looks at the type of a message: answers (see
-// [node.MessageType.FromMember]) go to the newest live connection that the
-// receiver has dialed, everything else goes to a connection that is dialed on
-// demand.
+// [node.MessageType.FromMember]) go to the newest live connection on which the
+// receiver's process has spoken, or else to the newest that its name has dialed;
+// everything else goes to a connection that is dialed on demand.
 //
 // # Wire
 //
