@@ -78,7 +78,7 @@ const pingsKept = 64
 
 // Lock asks for the lock. It returns once the agent has taken the request in;
 // what comes of it is told by Next. The end of ctx ends the request, at any time.
-// The error is an *UnreachableError, or a *Failure of the agent.
+// The error is an *UnreachableError, or an *Error of the agent.
 func (c *Client) Lock(ctx context.Context, name string, hello Hello) (*Hold, error) {
 	const answerTimeout = 10 * time.Second
 	ctx, cancel := context.WithCancel(ctx)
@@ -93,7 +93,7 @@ func (c *Client) Lock(ctx context.Context, name string, hello Hello) (*Hold, err
 	h.sent[0] = c.clock()
 	go func() { _ = h.send(hello) }() // if it fails, so does the request
 	timer := time.AfterFunc(answerTimeout, cancel)
-	h.answer, err = c.http.Do(request) //nolint:bodyclose // Close closes it
+	h.answer, err = c.http.Do(request) // Close closes its body
 	if !timer.Stop() && err == nil {
 		_ = h.answer.Body.Close()
 		err = fmt.Errorf("no answer within %v", answerTimeout)
@@ -131,7 +131,7 @@ func plainError(err error) error {
 // refused reads the failure of an answer without states.
 func (h *Hold) refused() error {
 	text, err := io.ReadAll(io.LimitReader(h.answer.Body, MaxResponseLine))
-	failure := &Failure{}
+	failure := &Error{}
 	if err == nil && json.Unmarshal(text, failure) == nil && failure.Code != "" {
 		return failure
 	}

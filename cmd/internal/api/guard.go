@@ -14,12 +14,12 @@ func guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !loopbackHost(r.Host):
-			refuse(w, http.StatusForbidden, &Failure{
+			refuse(w, http.StatusForbidden, &Error{
 				Code:    CodeForbidden,
 				Message: "this Host is refused; ask for 127.0.0.1, [::1] or localhost",
 			})
 		case len(r.Header.Values("Origin")) > 0, crossSite(r.Header.Get("Sec-Fetch-Site")):
-			refuse(w, http.StatusForbidden, &Failure{
+			refuse(w, http.StatusForbidden, &Error{
 				Code:    CodeForbidden,
 				Message: "requests of web pages are refused",
 			})

@@ -163,7 +163,7 @@ func (l *fakeLease) isUnlocked() bool {
 
 // fakeCall is a call of Node.Lock that the test answers.
 type fakeCall struct {
-	ctx     context.Context //nolint:containedctx // what the server passed
+	ctx     context.Context // what the server passed
 	name    string
 	options LockOptions
 	answer  chan outcome
@@ -185,7 +185,7 @@ func (n *fakeNode) Lock(ctx context.Context, name string, options LockOptions) (
 		if n.late != nil {
 			return n.late, nil
 		}
-		return nil, &Failure{Code: CodeBusy, Message: ctx.Err().Error()}
+		return nil, &Error{Code: CodeBusy, Message: ctx.Err().Error()}
 	}
 }
 

@@ -15,6 +15,7 @@ type hold struct {
 	lease  Lease
 	token  uint64
 	tokens chan uint64
+	ticker *time.Ticker // for looks at clock, deadline and processes
 
 	told    time.Duration // the deadline that the caller knows
 	again   bool          // there is more to tell than a later deadline
@@ -39,8 +40,8 @@ func (h *hold) keep() {
 		go h.fetchToken(ctx)
 	}
 	gone := h.gone
-	ticker := time.NewTicker(min(h.cfg.TTL/16, watchEvery))
-	defer ticker.Stop()
+	h.ticker = time.NewTicker(h.cfg.TTL / 16)
+	defer h.ticker.Stop()
 	for {
 		// Time and processes come first, whatever woke this goroutine.
 		if h.isOver() {
@@ -51,7 +52,7 @@ func (h *hold) keep() {
 		case <-h.lease.Done():
 			h.out.write(State{State: KindLost, Reason: h.lease.Loss()})
 			return
-		case <-ticker.C:
+		case <-h.ticker.C:
 		case h.token = <-h.tokens:
 			h.again = true
 		case u := <-h.updates:
@@ -145,6 +146,7 @@ func (h *hold) leave(why string) {
 	}
 	h.left = true
 	h.out.broken = true
+	h.ticker.Reset(min(h.cfg.TTL/16, watchEvery))
 	log := h.log.WithField("pid", h.hello.PID).WithField("group", h.group)
 	if h.watched {
 		log.Info(why + "; the lock stays held until the caller's processes are dead")
@@ -174,7 +176,7 @@ func (h *hold) isOver() bool {
 		reason = "no ping for " + h.cfg.TTL.String()
 	case h.frozen && now >= h.endBy:
 		reason = "closed"
-	case h.watched && (h.left || h.frozen) && now-h.checked >= watchEvery:
+	case h.watched && h.left && now-h.checked >= watchEvery:
 		h.checked = now
 		if h.living() {
 			return false

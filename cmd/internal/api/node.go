@@ -8,7 +8,7 @@ import (
 // Node is what the server needs of a node of the cluster.
 type Node interface {
 	// Lock waits for the lock until ctx ends; with options.Try it gives up once
-	// somebody else is known to have it. The error is best a *Failure.
+	// somebody else is known to have it. The error is best an *Error.
 	Lock(ctx context.Context, name string, options LockOptions) (Lease, error)
 	// Ready returns nil when the node can get locks, else why not. It does not
 	// block.

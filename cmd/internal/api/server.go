@@ -110,14 +110,14 @@ func (s *Server) Shutdown(ctx context.Context) error {
 }
 
 // enter counts a hold in, unless there are too many or the server shuts down.
-func (s *Server) enter() *Failure {
+func (s *Server) enter() *Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
-		return &Failure{Code: CodeClosed, Message: "the agent is shutting down"}
+		return &Error{Code: CodeClosed, Message: "the agent is shutting down"}
 	case s.holds >= s.cfg.MaxHolds:
-		return &Failure{Code: CodeOverloaded, Message: fmt.Sprintf("the agent has %d holds and waits, its limit; try again later", s.holds)}
+		return &Error{Code: CodeOverloaded, Message: fmt.Sprintf("the agent has %d holds and waits, its limit; try again later", s.holds)}
 	}
 	s.holds++
 	return nil
@@ -166,7 +166,7 @@ func (s *Server) lock(w http.ResponseWriter, r *http.Request) {
 	err := errors.Join(control.EnableFullDuplex(), control.SetReadDeadline(now.Add(helloTimeout)),
 		control.SetWriteDeadline(now.Add(helloTimeout+headerTimeout)))
 	if err != nil {
-		refuse(w, http.StatusInternalServerError, &Failure{Code: CodeInternal, Message: err.Error()})
+		refuse(w, http.StatusInternalServerError, &Error{Code: CodeInternal, Message: err.Error()})
 		return
 	}
 	w.Header().Set("Connection", "close")
@@ -205,8 +205,8 @@ func (h *Hello) check() error {
 }
 
 // refusal says how to answer a first line that cannot be used.
-func refusal(err error) (int, *Failure) {
-	var failure *Failure
+func refusal(err error) (int, *Error) {
+	var failure *Error
 	var malformed *malformedError
 	switch {
 	case errors.As(err, &failure):
@@ -255,7 +255,7 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, map[string]string{"status": "ready"})
 }
 
-func refuse(w http.ResponseWriter, status int, failure *Failure) {
+func refuse(w http.ResponseWriter, status int, failure *Error) {
 	w.Header().Set("Connection", "close") // what is left of the body is not read
 	answer(w, status, failure)
 }

@@ -114,7 +114,7 @@ func TestHoldsAreLimited(t *testing.T) {
 		second := w.ask("b", watched()) // waiting counts too
 		<-w.node.calls
 		_, err := w.client.Lock(t.Context(), "c", watched())
-		var failure *Failure
+		var failure *Error
 		if !errors.As(err, &failure) || failure.Code != CodeOverloaded {
 			t.Fatalf("the third of two holds: %v, want code %q", err, CodeOverloaded)
 		}
@@ -143,7 +143,7 @@ func TestNamesSurviveTheURL(t *testing.T) {
 			if call.name != name {
 				t.Errorf("%q reached the node as %q", name, call.name)
 			}
-			call.answer <- outcome{err: &Failure{Code: CodeBusy}}
+			call.answer <- outcome{err: &Error{Code: CodeBusy}}
 			c.want(KindFailed)
 		}
 	})

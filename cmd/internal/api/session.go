@@ -21,7 +21,7 @@ type session struct {
 	out    *lineWriter
 
 	updates <-chan Update   // what the caller says
-	faults  <-chan *Failure // what it must not say; then nothing more comes
+	faults  <-chan *Error   // what it must not say; then nothing more comes
 	gone    <-chan struct{} // closed when the connection has ended
 	closing <-chan struct{} // closed when the server shuts down
 
@@ -34,7 +34,7 @@ type session struct {
 // request.
 func newSession(s *Server, r *http.Request, name string, hello Hello, lines *lineReader, out *lineWriter) *session {
 	updates := make(chan Update)
-	faults := make(chan *Failure, 1)
+	faults := make(chan *Error, 1)
 	gone := make(chan struct{})
 	go func() {
 		if fault := readUpdates(r.Context(), lines, updates); fault != nil {
@@ -59,14 +59,14 @@ func (s *Server) sees(hello Hello) bool {
 
 // readUpdates passes the caller's lines on until the connection ends (nil), or a
 // line is wrong. A body that ends leaves the connection open.
-func readUpdates(ctx context.Context, lines *lineReader, updates chan<- Update) *Failure {
+func readUpdates(ctx context.Context, lines *lineReader, updates chan<- Update) *Error {
 	for {
 		var u Update
 		err := lines.next(&u)
 		if err == nil {
 			err = wrapBad(u.check())
 		}
-		var failure *Failure
+		var failure *Error
 		var malformed *malformedError
 		switch {
 		case err == nil:
@@ -148,7 +148,7 @@ func (s *session) acquire(ctx context.Context) Lease {
 			giveUp(State{State: KindReleased})
 		case <-s.closing:
 			s.closing = nil
-			giveUp((&Failure{Code: CodeClosed, Message: "the agent is shutting down"}).state())
+			giveUp((&Error{Code: CodeClosed, Message: "the agent is shutting down"}).state())
 		}
 	}
 }
@@ -222,10 +222,10 @@ func (s *session) unlock(ctx context.Context, lease Lease) {
 	}
 }
 
-func failureOf(err error) *Failure {
-	var failure *Failure
+func failureOf(err error) *Error {
+	var failure *Error
 	if errors.As(err, &failure) {
 		return failure
 	}
-	return &Failure{Code: CodeInternal, Message: err.Error()}
+	return &Error{Code: CodeInternal, Message: err.Error()}
 }

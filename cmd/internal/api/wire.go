@@ -143,9 +143,9 @@ const (
 	CodeInternal    Code = "internal"
 )
 
-// Failure is an error with a code, as the body of a refused request has it and
+// Error is an error with a code, as the body of a refused request has it and
 // as a last State does. The facts are those that the code has.
-type Failure struct {
+type Error struct {
 	Code    Code     `json:"code"`
 	Message string   `json:"message"`
 	Holder  string   `json:"holder,omitempty"`
@@ -155,9 +155,9 @@ type Failure struct {
 }
 
 // Error returns the message, without the library's prefix.
-func (f *Failure) Error() string { return strings.TrimPrefix(f.Message, "dmutex: ") }
+func (f *Error) Error() string { return strings.TrimPrefix(f.Message, "dmutex: ") }
 
-func (f *Failure) state() State {
+func (f *Error) state() State {
 	return State{
 		State: KindFailed, Code: f.Code, Message: f.Message,
 		Holder: f.Holder, Ahead: f.Ahead, SinceMS: f.SinceMS, Missing: f.Missing,
@@ -165,15 +165,15 @@ func (f *Failure) state() State {
 }
 
 // Failure returns the failure that a KindFailed state tells of.
-func (s *State) Failure() *Failure {
-	return &Failure{
+func (s *State) Failure() *Error {
+	return &Error{
 		Code: s.Code, Message: s.Message,
 		Holder: s.Holder, Ahead: s.Ahead, SinceMS: s.SinceMS, Missing: s.Missing,
 	}
 }
 
-func badRequest(format string, args ...any) *Failure {
-	return &Failure{Code: CodeBadRequest, Message: fmt.Sprintf(format, args...)}
+func badRequest(format string, args ...any) *Error {
+	return &Error{Code: CodeBadRequest, Message: fmt.Sprintf(format, args...)}
 }
 
 // Status is the answer of GET /v1/status.

@@ -127,11 +127,20 @@ func runAgent(ctx context.Context, c *agentConfig, stderr io.Writer) error {
 	case sig := <-signals:
 		log.WithField("signal", sig.String()).Info("agent is closing; a second signal ends it at once")
 	case <-node.Done():
-		failure = fmt.Errorf("the node had to stop: %w", node.Err())
+		failure = stopError(node)
 	case err := <-served:
 		failure = fmt.Errorf("the HTTP API failed: %w", err)
 	}
 	return closeAgent(context.WithoutCancel(ctx), node, server, c.node.LeaseTTL, signals, failure)
+}
+
+// stopError says why a node stopped by itself.
+func stopError(node *dmutex.Node) error {
+	err := node.Err()
+	if errors.Is(err, dmutex.ErrReplaced) {
+		err = dmutex.ErrReplaced // that it is closed as well says nothing
+	}
+	return fmt.Errorf("node %q had to stop: %w", node.Name(), err)
 }
 
 // closeAgent ends the API, which waits for those who hold locks, then the node.

@@ -165,3 +165,13 @@ func TestFailuresHaveTheirStatus(t *testing.T) {
 		t.Errorf("the facts of a busy lock became %+v", busy)
 	}
 }
+
+// What the library says about several faults is one message a line, each with
+// one prefix.
+func TestErrorsArePrintedOneALine(t *testing.T) {
+	var out strings.Builder
+	printError(&out, fmt.Errorf("cannot start: %w", errors.Join(errors.New("dmutex: one"), errors.New("two"))))
+	if got, want := out.String(), "dmutex: cannot start: one\ndmutex: two\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

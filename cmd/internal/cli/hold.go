@@ -95,7 +95,7 @@ func agentError(err error) error {
 		return &exitError{status: exitUnavailable, err: fmt.Errorf(
 			`%w; start one with "dmutex agent" ("dmutex agent --dev" for a single node), or say where it is with --api or DMUTEX_API`, err)}
 	}
-	var failure *api.Failure
+	var failure *api.Error
 	if errors.As(err, &failure) {
 		return failedError(failure)
 	}
@@ -103,7 +103,7 @@ func agentError(err error) error {
 }
 
 // failedError gives the agent's refusal an exit status.
-func failedError(failure *api.Failure) error {
+func failedError(failure *api.Error) error {
 	status := exitUnavailable
 	switch failure.Code {
 	case api.CodeBusy, api.CodeOverloaded:

@@ -49,6 +49,7 @@ func TestLockRunsACommand(t *testing.T) {
 }
 
 func TestLockIsBusy(t *testing.T) {
+	t.Parallel()
 	_, api := startAgent(t, "--dev")
 	holder := launch(t, api, "lock", "a", "--", "sh", "-c", `echo in; cat`)
 	holder.wantLine("in")
@@ -75,6 +76,7 @@ func TestLockIsBusy(t *testing.T) {
 }
 
 func TestLocksNeverOverlap(t *testing.T) {
+	t.Parallel()
 	_, api := startAgent(t, "--dev")
 	inside := filepath.Join(t.TempDir(), "inside")
 	var all sync.WaitGroup
@@ -87,6 +89,7 @@ func TestLocksNeverOverlap(t *testing.T) {
 }
 
 func TestLockWithoutACommand(t *testing.T) {
+	t.Parallel()
 	_, api := startAgent(t, "--dev")
 	for name, end := range map[string]func(p *process){
 		"standard input": func(p *process) { _ = p.stdin.Close() },
@@ -127,6 +130,7 @@ func TestCommandEndsWithoutItsAgent(t *testing.T) {
 // kill -9 of lock ends the command, and then the hold; a process of the
 // command's group that is left keeps the lock.
 func TestKilledLockFreesWhatNobodyWorksUnder(t *testing.T) {
+	t.Parallel()
 	_, api := startAgent(t, "--dev")
 	p := launch(t, api, "lock", "a", "--", "sh", "-c", loop)
 	pid := p.number()
@@ -155,6 +159,7 @@ func TestKilledLockFreesWhatNobodyWorksUnder(t *testing.T) {
 
 // Stopped for longer than its lease, lock looks at the clock first.
 func TestStoppedLockKillsItsCommand(t *testing.T) {
+	t.Parallel()
 	agent, api := startAgent(t, "--dev")
 	p := launch(t, api, "lock", "a", "--", "sh", "-c", "trap '' TERM; "+loop)
 	pid := p.number()
@@ -177,6 +182,7 @@ func TestStoppedLockKillsItsCommand(t *testing.T) {
 // An agent that is told to end asks the commands to end, and leaves nothing
 // locked that nobody uses.
 func TestClosingAgentEndsItsCommands(t *testing.T) {
+	t.Parallel()
 	agent, api := startAgent(t, "--dev")
 	p := launch(t, api, "lock", "a", "--", "sh", "-c", `echo $$; read x`)
 	pid := p.number()
@@ -193,6 +199,7 @@ func TestClosingAgentEndsItsCommands(t *testing.T) {
 }
 
 func TestSecondSignalEndsTheAgentAtOnce(t *testing.T) {
+	t.Parallel()
 	agent, api := startAgent(t, "--dev", "--ttl", "1m")
 	p := launch(t, api, "lock", "a", "--", "sh", "-c", "trap '' TERM; "+loop)
 	p.number()
@@ -203,6 +210,7 @@ func TestSecondSignalEndsTheAgentAtOnce(t *testing.T) {
 }
 
 func TestNoQuorum(t *testing.T) {
+	t.Parallel()
 	peers := []string{freeAddress(t), freeAddress(t), freeAddress(t)}
 	_, api := startAgent(t, "--peers", strings.Join(peers, ","), "--listen", peers[0])
 	for _, args := range [][]string{{"--try"}, {"--wait", "300ms"}} {
@@ -213,6 +221,7 @@ func TestNoQuorum(t *testing.T) {
 }
 
 func TestGraceMustFitTheLease(t *testing.T) {
+	t.Parallel()
 	_, api := startAgent(t, "--dev")
 	p := launch(t, api, "lock", "a", "--grace", (testTTL/4 + 1).String(), "--", "echo", "ran")
 	p.want(exitUsage)

@@ -77,8 +77,8 @@ func (l apiLease) Loss() string {
 }
 
 // failureOf gives an error of the library the code that programs go by.
-func failureOf(err error) *api.Failure {
-	failure := &api.Failure{Code: api.CodeInternal, Message: err.Error()}
+func failureOf(err error) *api.Error {
+	failure := &api.Error{Code: api.CodeInternal, Message: err.Error()}
 	var busy *dmutex.BusyError
 	var noQuorum *dmutex.NoQuorumError
 	switch {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -69,12 +70,22 @@ func Run(ctx context.Context, args []string, streams Streams) int {
 		return exitOK
 	case errors.As(err, &exit):
 		if exit.err != nil {
-			_, _ = fmt.Fprintf(streams.Err, "dmutex: %v\n", exit.err)
+			printError(streams.Err, exit.err)
 		}
 		return exit.status
 	default:
-		_, _ = fmt.Fprintf(streams.Err, "dmutex: %v\n", err)
+		printError(streams.Err, err)
 		return exitFailure
+	}
+}
+
+// printError prints an error, and joined errors one a line.
+func printError(w io.Writer, err error) {
+	const prefix = "dmutex: " // the library's errors have it already
+	for line := range strings.Lines(err.Error()) {
+		line = strings.TrimPrefix(strings.TrimSpace(line), prefix)
+		line = strings.ReplaceAll(line, ": "+prefix, ": ")
+		_, _ = fmt.Fprintln(w, prefix+line)
 	}
 }
 

@@ -160,7 +160,7 @@ func TestWrongSettingsNameTheirSource(t *testing.T) {
 
 // A cluster's settings in the environment do not keep --dev from starting.
 func TestDevIgnoresTheEnvironmentOfACluster(t *testing.T) {
-	env := map[string]string{"DMUTEX_PEERS": "a=h:1,b=h:2", "DMUTEX_NAME": "a", "DMUTEX_API": "127.0.0.1:9"}
+	env := map[string]string{"DMUTEX_PEERS": "a=h:1,b=h:2", "DMUTEX_NAME": "a", "DMUTEX_CLIENT": "true", "DMUTEX_API": "127.0.0.1:9"}
 	c, err := settingsFrom(t, []string{"--ttl", "500ms"}, env, "", true)
 	if err == nil {
 		err = c.complete(true)

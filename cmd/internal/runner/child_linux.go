@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -82,8 +83,7 @@ func (c *child) run(cfg *Config, self []string, gate int, path string, started c
 		started <- err
 		return
 	}
-	argv := append([]string{self[0]}, self[1:]...)
-	argv = append(argv, gateArgs(gate, os.Getpid(), path, cfg.Args)...)
+	argv := slices.Concat(self, gateArgs(gate, os.Getpid(), path, cfg.Args))
 	pid, err := syscall.ForkExec(filepath.Clean(self[0]), argv, &syscall.ProcAttr{
 		Env:   cfg.Env,
 		Files: []uintptr{cfg.Stdin.Fd(), cfg.Stdout.Fd(), cfg.Stderr.Fd()},
