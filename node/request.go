@@ -187,8 +187,9 @@ func kthLargest(values []int64, k int) int64 {
 func (n *Node) workHolding(r *request) {
 	limit := n.deadline(r)
 	until := limit.until()
-	if until <= n.now && n.broken(breakage.LossForgiven) && until.Add(n.tm.repeat) > n.now {
-		n.timers.set(&r.timer, until.Add(n.tm.repeat))
+	// What does not count any more has no deadline: the one that was told last is left.
+	if until <= n.now && n.broken(breakage.LossForgiven) && r.told.Add(n.tm.repeat) > n.now {
+		n.timers.set(&r.timer, r.told.Add(n.tm.repeat))
 		return
 	}
 	if until <= n.now { // R20
