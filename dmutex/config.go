@@ -55,8 +55,8 @@ type Config struct {
 	Name string
 	// Cluster name. Nodes of clusters with different names refuse each other.
 	Cluster string
-	// Listen is the host:port for TCP and UDP, e.g. ":7946". Empty for a client:
-	// the address that Peers gives for Name.
+	// Listen is the host:port for TCP and UDP, e.g. ":7946". Default: the address
+	// that Peers gives for Name. A client listens on nothing.
 	Listen string
 	// Peers are all members, this node included unless Client is set. Odd
 	// numbers are best, 3, 7 and 15 give full trees. At most 127.
@@ -86,8 +86,8 @@ type Config struct {
 
 	// Profile sets the timing of gossip.
 	Profile Profile
-	// Logger gets the log. Nil: nothing is logged. Debug and info are quiet in
-	// the normal case; warnings say what to do.
+	// Logger gets the log. Nil: nothing is logged, not even that a peer's address
+	// leads nowhere. Info is quiet in the normal case; warnings say what to do.
 	Logger logrus.FieldLogger
 
 	hooks hooks

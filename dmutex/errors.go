@@ -8,8 +8,8 @@ import (
 )
 
 // The errors of this package, for errors.Is. Those that carry facts are also
-// types, for errors.As: [BusyError], [NoQuorumError], [LostError] and
-// [PeersDifferError].
+// types, for errors.As: [BusyError], [NoQuorumError], [LostError],
+// [PeersDifferError], and [QuarantineError] of [Node.Ready].
 var (
 	// ErrBusy says that somebody else has the lock, or stands before this
 	// caller in its queue.
@@ -27,7 +27,8 @@ var (
 	ErrPeersDiffer = errors.New("dmutex: peers have a different configuration")
 	// ErrOverloaded says that a queue is at its limit; try again later.
 	ErrOverloaded = errors.New("dmutex: queue is full")
-	// ErrInvalidName says that a lock name or a label cannot be used.
+	// ErrInvalidName says that the name of a lock, a node, a peer or a cluster, or a
+	// label, cannot be used.
 	ErrInvalidName = errors.New("dmutex: invalid name")
 	// ErrReplaced is the reason in [Node.Err] when another process runs under
 	// this node's name.
@@ -64,20 +65,26 @@ func (e *BusyError) Unwrap() error { return e.cause }
 // NoQuorumError tells which members do not answer. It matches ErrNoQuorum, and
 // the context's error when a context ended the wait.
 type NoQuorumError struct {
-	Lock    string
-	Missing []string // members that do not answer, sorted
-	Members int      // how many members the cluster has
-	cause   error
+	Lock     string
+	Missing  []string // members that do not answer, sorted
+	Starting []string // members that answer, but were started so lately that they grant nothing yet, sorted
+	Members  int      // how many members the cluster has
+	cause    error
 }
 
 // Error names the missing members.
 func (e *NoQuorumError) Error() string {
-	missing := "none is known to be down, but too few have granted in time"
+	var why []string
 	if len(e.Missing) > 0 {
-		missing = "no answer from " + strings.Join(e.Missing, ", ")
+		why = append(why, fmt.Sprintf("no answer from %s (%d of %d members)", strings.Join(e.Missing, ", "), len(e.Missing), e.Members))
 	}
-	return withCause(fmt.Sprintf("dmutex: no quorum%s: %s (%d of %d members)",
-		forLock(e.Lock), missing, len(e.Missing), e.Members), e.cause)
+	if len(e.Starting) > 0 {
+		why = append(why, strings.Join(e.Starting, ", ")+" started just now and may not grant yet")
+	}
+	if len(why) == 0 {
+		why = append(why, "none is known to be down, but too few have granted in time")
+	}
+	return withCause(fmt.Sprintf("dmutex: no quorum%s: %s", forLock(e.Lock), strings.Join(why, "; ")), e.cause)
 }
 
 // Is reports whether target is ErrNoQuorum.

@@ -106,8 +106,11 @@ func (l *Lease) untilDeadline() time.Duration {
 
 // Token returns the fencing token of this lease: a number that is higher than
 // that of every earlier lease of this lock. It waits for a majority of the
-// members, one round trip as a rule, and more while members have lately been
-// restarted; call it early, in a goroutine of its own, to overlap it with work.
+// members, one round trip as a rule, and longer while members have lately been
+// restarted. After a start of the whole cluster, or the restart of a majority, it
+// waits until every member has answered once: what was forgotten must be found
+// where it may still be known. Call it early, in a goroutine of its own, to overlap
+// it with work.
 // It fails with a [LostError] or ErrNotHeld when the lease ends first, and with a
 // [NoQuorumError] when ctx does.
 func (l *Lease) Token(ctx context.Context) (uint64, error) {

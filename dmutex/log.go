@@ -115,6 +115,8 @@ func (l *logger) event(e *node.Event) {
 	switch e.Type {
 	case node.EventPeerDown:
 		l.line(logrus.InfoLevel, "down "+e.Peer, "member does not answer", peer)
+	case node.EventPeerStarting:
+		l.line(logrus.DebugLevel, "starting "+e.Peer, "member was started lately and may not grant yet", peer)
 	case node.EventPeerUp:
 		l.line(logrus.InfoLevel, "up "+e.Peer, "member answers again", peer)
 	case node.EventPeerDiffers:

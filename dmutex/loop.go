@@ -222,7 +222,7 @@ func (l *loop) event(e *node.Event) {
 		}
 	case node.EventReplaced:
 		l.n.replaced = true
-	case node.EventPeerUp, node.EventPeerDown, node.EventPeerDiffers, node.EventRestarted, node.EventDropped:
+	case node.EventPeerUp, node.EventPeerDown, node.EventPeerStarting, node.EventPeerDiffers, node.EventRestarted, node.EventDropped:
 	}
 	l.n.log.event(e)
 }

@@ -240,3 +240,48 @@ func TestRestartOfAllAtOnce(t *testing.T) {
 		mustUnlock(t, lease)
 	})
 }
+
+// Members that were started just now answer, and say that they may not grant yet:
+// that is not the same as no answer.
+func TestMembersThatStartAreNotCalledMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3)
+		defer w.close()
+		w.start("n01", nil)
+		w.start("n02", nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := w.node(1).Mutex("x").Lock(ctx)
+		none, ok := errors.AsType[*NoQuorumError](err)
+		if !ok || fmt.Sprint(none.Starting) != "[n01 n02]" || fmt.Sprint(none.Missing) != "[n03]" {
+			t.Errorf("lock: %v, want n01 and n02 starting and n03 missing", err)
+		}
+		if err := w.node(1).Ready(); !errors.As(err, new(*QuarantineError)) {
+			t.Errorf("ready: %v, want that it is quarantined", err)
+		}
+		time.Sleep(4 * time.Second)
+		if err := w.node(1).Ready(); err != nil {
+			t.Errorf("ready after the quarantine: %v, want nil", err)
+		}
+	})
+}
+
+// With TreeOnly a majority is not enough to be ready.
+func TestReadyWithTreeOnlyNeedsAQuorumOfTheTree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 7)
+		defer w.close()
+		for _, name := range []string{"n03", "n05", "n06", "n07"} {
+			w.start(name, func(c *Config) { c.DisableRotation, c.TreeOnly = true, true })
+		}
+		time.Sleep(5 * time.Second)
+		if err := w.node(3).Ready(); !errors.Is(err, ErrNoQuorum) {
+			t.Errorf("ready with 3, 5, 6, 7: %v, want ErrNoQuorum", err)
+		}
+		w.start("n04", func(c *Config) { c.DisableRotation, c.TreeOnly = true, true })
+		time.Sleep(5 * time.Second)
+		if err := w.node(3).Ready(); err != nil {
+			t.Errorf("ready with 4 too: %v, want nil", err)
+		}
+	})
+}

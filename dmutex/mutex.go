@@ -138,7 +138,9 @@ func (m *Mutex) failure(r result, cause error) error {
 			Lock: m.name, Holder: r.facts.Owner, Since: time.Duration(r.facts.Since), Ahead: r.facts.Ahead, cause: cause,
 		}
 	case node.FailNoQuorum:
-		return &NoQuorumError{Lock: m.name, Missing: r.facts.Missing, Members: len(m.node.cfg.Peers), cause: cause}
+		return &NoQuorumError{
+			Lock: m.name, Missing: r.facts.Missing, Starting: r.facts.Starting, Members: len(m.node.cfg.Peers), cause: cause,
+		}
 	case node.FailDiffers:
 		return &PeersDifferError{Peers: r.facts.Differs}
 	case node.FailOverloaded:

@@ -225,8 +225,8 @@ func (n *Node) Close(ctx context.Context) error {
 // Done is closed when the node has stopped: after Close, or because it had to.
 func (n *Node) Done() <-chan struct{} { return n.done }
 
-// Err returns nil while the node runs, ErrReplaced when it had to stop, and
-// ErrClosed after Close.
+// Err returns nil while the node runs, and ErrClosed after Close, joined with
+// ErrReplaced when the node had to stop by itself.
 func (n *Node) Err() error {
 	select {
 	case <-n.stopping:

@@ -31,13 +31,14 @@ func OnWaiting(f func(Waiting)) Option { return func(o *lockOptions) { o.onWaiti
 
 // Waiting is what is known of a lock while a call waits for it.
 type Waiting struct {
-	Ahead   int           // requests before this one; 0 when no member has queued it yet
-	Holder  string        // node that has the lock or stands first; empty when not known
-	Holds   bool          // Holder is known to hold the lock, not only to be granted it
-	Since   time.Duration // for how long
-	Missing []string      // members that do not answer, sorted
+	Ahead    int           // requests before this one; 0 when no member has queued it yet
+	Holder   string        // node that has the lock or stands first; empty when not known
+	Holds    bool          // Holder is known to hold the lock, not only to be granted it
+	Since    time.Duration // for how long
+	Missing  []string      // members that do not answer, sorted
+	Starting []string      // members that answer, but were started too lately to grant, sorted
 }
 
 func waitingOf(f node.Facts) Waiting {
-	return Waiting{Ahead: f.Ahead, Holder: f.Owner, Holds: f.Holds, Since: time.Duration(f.Since), Missing: f.Missing}
+	return Waiting{Ahead: f.Ahead, Holder: f.Owner, Holds: f.Holds, Since: time.Duration(f.Since), Missing: f.Missing, Starting: f.Starting}
 }

@@ -19,12 +19,13 @@ type Stats struct {
 
 // MemberStatus is a member as this node sees it.
 type MemberStatus struct {
-	Name    string
-	Self    bool
-	Up      bool          // answers in time, so that it is asked for locks
-	Differs bool          // runs with another configuration
-	RTT     time.Duration // measured round trip; zero: not yet, or this node itself
-	Vote    string        // tree, majority or none
+	Name     string
+	Self     bool
+	Up       bool          // answers in time, so that it is asked for locks
+	Starting bool          // answers, but was started too lately to grant
+	Differs  bool          // runs with another configuration
+	RTT      time.Duration // measured round trip; zero: not yet, or this node itself
+	Vote     string        // tree, majority or none
 }
 
 // query runs f on the loop. It reports false when the node has stopped.
@@ -80,7 +81,7 @@ func (n *Node) Members() []MemberStatus {
 	members := make([]MemberStatus, 0, len(status.Peers))
 	for _, p := range status.Peers {
 		members = append(members, MemberStatus{
-			Name: p.Name, Self: p.Self, Up: p.Up, Differs: p.Differs, RTT: time.Duration(p.RoundTrip), Vote: p.Vote.String(),
+			Name: p.Name, Self: p.Self, Up: p.Up, Starting: p.Starting, Differs: p.Differs, RTT: time.Duration(p.RoundTrip), Vote: p.Vote.String(),
 		})
 	}
 	return members
@@ -94,24 +95,25 @@ func (n *Node) Ready() error {
 	if !n.query(func(c *node.Node, now node.Instant) { status = c.Status(now) }) {
 		return n.closedError()
 	}
-	var differs, missing []string
+	var differs, missing, starting []string
 	for _, p := range status.Peers {
 		switch {
 		case p.Differs:
 			differs = append(differs, p.Name)
 			missing = append(missing, p.Name)
-		case !p.Up && !(p.Self && status.Quarantined):
+		case p.Starting:
+			starting = append(starting, p.Name)
+		case !p.Up:
 			missing = append(missing, p.Name)
 		}
 	}
-	up := len(status.Peers) - len(missing)
 	switch {
-	case up < status.Majority && len(differs) > 0:
+	case !status.Enough && len(differs) > 0:
 		return &PeersDifferError{Peers: differs}
-	case up < status.Majority:
-		return &NoQuorumError{Missing: missing, Members: len(status.Peers)}
 	case status.Quarantined:
 		return &QuarantineError{For: time.Duration(status.QuarantineLeft)}
+	case !status.Enough:
+		return &NoQuorumError{Missing: missing, Starting: starting, Members: len(status.Peers)}
 	}
 	return nil
 }

@@ -246,7 +246,11 @@ func (n *Node) facts(l *local) Facts {
 	var f Facts
 	for i := range n.peers {
 		p := &n.peers[i]
-		if !n.isUp(p) {
+		switch {
+		case n.isUp(p):
+		case p.starting && !p.failed && !n.mute(p):
+			f.Starting = append(f.Starting, p.name)
+		default:
 			f.Missing = append(f.Missing, p.name)
 		}
 		if p.differs {
@@ -291,5 +295,5 @@ func (n *Node) tellWaiting(r *request) {
 
 func sameFacts(a, b Facts) bool {
 	return a.Queued == b.Queued && a.Owner == b.Owner && a.Holds == b.Holds && a.Ahead == b.Ahead &&
-		slices.Equal(a.Missing, b.Missing) && slices.Equal(a.Differs, b.Differs)
+		slices.Equal(a.Missing, b.Missing) && slices.Equal(a.Starting, b.Starting) && slices.Equal(a.Differs, b.Differs)
 }

@@ -9,18 +9,19 @@ type EventType uint8
 
 // The events.
 const (
-	EventAcquired    EventType = iota + 1 // Call has the lock until Deadline, if nothing more is heard
-	EventFailed                           // Call ends without the lock; Failure and Facts say why
-	EventLost                             // Call's lease is lost for good; Loss says why
-	EventDeadline                         // Call's deadline moved back to Deadline
-	EventToken                            // Call's fencing token is fixed: Token
-	EventWaiting                          // Call, which asked to be told, waits as Facts say
-	EventPeerDiffers                      // Peer runs with another configuration
-	EventPeerUp                           // Peer counts as up
-	EventPeerDown                         // Peer counts as not up
-	EventReplaced                         // another process runs under this node's name: stop
-	EventRestarted                        // this node took a higher incarnation and begins anew
-	EventDropped                          // a message of Peer was dropped as invalid; Text says why
+	EventAcquired     EventType = iota + 1 // Call has the lock until Deadline, if nothing more is heard
+	EventFailed                            // Call ends without the lock; Failure and Facts say why
+	EventLost                              // Call's lease is lost for good; Loss says why
+	EventDeadline                          // Call's deadline moved back to Deadline
+	EventToken                             // Call's fencing token is fixed: Token
+	EventWaiting                           // Call, which asked to be told, waits as Facts say
+	EventPeerDiffers                       // Peer runs with another configuration
+	EventPeerUp                            // Peer counts as up
+	EventPeerDown                          // Peer counts as not up
+	EventPeerStarting                      // the same, because it was started lately and is quarantined
+	EventReplaced                          // another process runs under this node's name: stop
+	EventRestarted                         // this node took a higher incarnation and begins anew
+	EventDropped                           // a message of Peer was dropped as invalid; Text says why
 )
 
 // Failure says why a call ended without the lock.
@@ -48,13 +49,14 @@ const (
 
 // Facts say what a call knows of its lock while it waits, and when it fails.
 type Facts struct {
-	Queued  bool     // some member has queued the request behind Owner
-	Owner   string   // the node that a member has granted, this one when a local caller holds
-	Holds   bool     // Owner is known to hold, not only to be granted
-	Since   Duration // for how long Owner has had the grant
-	Ahead   int      // requests before this one at the member with the most
-	Missing []string // members that do not count as up, sorted
-	Differs []string // members with another configuration, sorted
+	Queued   bool     // some member has queued the request behind Owner
+	Owner    string   // the node that a member has granted, this one when a local caller holds
+	Holds    bool     // Owner is known to hold, not only to be granted
+	Since    Duration // for how long Owner has had the grant
+	Ahead    int      // requests before this one at the member with the most
+	Missing  []string // members that do not count as up, those in Starting left out, sorted
+	Starting []string // members that answer, but were started lately and are quarantined, sorted
+	Differs  []string // members with another configuration, sorted
 }
 
 // Event tells the driver what happened. Fields that do not belong to the type

@@ -248,6 +248,10 @@ func (n *Node) tree(lock string) *quorum.Tree {
 	if !n.cfg.NoRotation {
 		rotation = quorum.Rotation(lock, len(n.members))
 	}
+	return n.rotated(rotation)
+}
+
+func (n *Node) rotated(rotation int) *quorum.Tree {
 	if n.trees[rotation] == nil {
 		// New cannot fail: the number of members was checked, the rotation is in range.
 		n.trees[rotation], _ = quorum.New(len(n.members), rotation)

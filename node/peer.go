@@ -26,6 +26,7 @@ type peer struct {
 
 	failed     bool // did not answer in time, or refused the connection
 	notReady   bool // said NotReady
+	starting   bool // because it is quarantined
 	gossipDead bool
 	differs    bool // runs with another configuration (R29)
 	up         bool // what requests were last told
@@ -109,9 +110,12 @@ func (n *Node) updateUp(p *peer) {
 	if p.id == n.self {
 		return
 	}
-	if up {
+	switch {
+	case up:
 		n.emit(Event{Type: EventPeerUp, Peer: p.name})
-	} else {
+	case p.starting:
+		n.emit(Event{Type: EventPeerStarting, Peer: p.name})
+	default:
 		n.emit(Event{Type: EventPeerDown, Peer: p.name})
 	}
 }
@@ -156,7 +160,7 @@ func (n *Node) heardIncarnation(i int, inc Incarnation) {
 	}
 	p.inc, p.session, p.freshUntil = inc, 0, 0
 	p.heard, p.awaiting = n.now, 0
-	p.failed, p.notReady, p.gossipDead = false, false, false
+	p.failed, p.notReady, p.starting, p.gossipDead = false, false, false, false
 	n.review = true
 	n.updateUp(p)
 }
@@ -180,11 +184,11 @@ func (n *Node) answered(p *peer, m *Message) bool {
 	p.heard = n.now
 	switch {
 	case m.Type == MsgNotReady && m.Reason != ReasonQueueFull && m.Reason != ReasonOldIncarnation:
-		p.notReady = true
+		p.notReady, p.starting = true, m.Reason == ReasonQuarantined
 	case m.Type == MsgGrant || m.Type == MsgQueued || m.Vote != VoteNone:
 		// A quarantined member answers KeepAlives too; only a vote or an answer
 		// to a request shows that it takes part again.
-		p.notReady = false
+		p.notReady, p.starting = false, false
 	}
 	p.gossipDead = false
 	n.updateUp(p)

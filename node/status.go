@@ -23,6 +23,7 @@ type PeerStatus struct {
 	Name        string
 	Self        bool
 	Up          bool
+	Starting    bool // it answers, but is quarantined
 	Differs     bool
 	Incarnation Incarnation
 	Session     uint64
@@ -39,6 +40,7 @@ type Status struct {
 	FloorsKnown    bool
 	Stopped        bool
 	Majority       int
+	Enough         bool         // the members that are up suffice for locks
 	Peers          []PeerStatus // by name
 	Locks          int          // with state at this member
 	Sessions       int          // at this member
@@ -56,10 +58,15 @@ func (n *Node) Status(now Instant) Status {
 	if s.Quarantined {
 		s.QuarantineLeft = n.started.Add(n.tm.quarantine).Sub(n.now)
 	}
+	up := n.upSet()
+	s.Enough = up.Len() >= n.majority
+	if n.cfg.TreeOnly {
+		s.Enough = n.treeUp(up)
+	}
 	for i := range n.peers {
 		p := &n.peers[i]
 		status := PeerStatus{
-			Name: p.name, Self: i == n.self, Up: n.isUp(p), Differs: p.differs,
+			Name: p.name, Self: i == n.self, Up: n.isUp(p), Starting: p.starting, Differs: p.differs,
 			Incarnation: p.inc, Session: p.session, Vote: p.vote,
 		}
 		if p.measured {
@@ -68,6 +75,20 @@ func (n *Node) Status(now Instant) Status {
 		s.Peers = append(s.Peers, status)
 	}
 	return s
+}
+
+// treeUp reports whether the members that are up contain a quorum of every
+// rotation of the tree.
+func (n *Node) treeUp(up quorum.Set) bool {
+	if n.cfg.NoRotation {
+		return n.tree("").Contains(up)
+	}
+	for rotation := range n.members {
+		if !n.rotated(rotation).Contains(up) {
+			return false
+		}
+	}
+	return true
 }
 
 // Tree returns the layout of a lock and the members' names by number.
