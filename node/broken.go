@@ -46,7 +46,7 @@ func (n *Node) breakSilence(l *lockState) bool {
 // breakCounts says until when a grant counts that should not.
 func (n *Node) breakCounts(a *ask, p *peer) (Instant, bool) {
 	switch {
-	case n.broken(breakage.NoSessionNumbers) && a.inc == p.inc, n.broken(breakage.FormerRenewed):
+	case n.broken(breakage.NoSessionNumbers) && a.inc == p.inc, n.broken(breakage.FormerRenewed) && a.inc != p.inc:
 		return p.freshUntil, true
 	}
 	return 0, false
