@@ -168,7 +168,7 @@ func Scenarios() []Scenario {
 		{Name: "sleep3", Members: 3, Requesters: members, Locks: 1, Wakes: 1, Sleeps: 2, Depth: 4},
 		{Name: "restart2", Members: 2, Requesters: []int{0, 1}, Locks: 1, Wakes: 1, Sleeps: 1, Restarts: 1, Depth: 4},
 		{Name: "restart3", Members: 3, Requesters: members, Locks: 1, Wakes: 1, Sleeps: 1, Restarts: 1, Depth: 4},
-		{Name: "cut2", Members: 2, Requesters: []int{0, 1}, Locks: 1, Wakes: 1, Sleeps: 1, Cuts: 1, Depth: 5},
+		{Name: "cut2", Members: 2, Requesters: []int{0, 1}, Locks: 1, Wakes: 1, Sleeps: 1, Cuts: 1, Depth: 4},
 		{Name: "cut3", Members: 3, Requesters: members, Locks: 1, Wakes: 1, Sleeps: 1, Cuts: 1, Depth: 4},
 		{Name: "tokens3", Members: 3, Requesters: members, Locks: 1, Tokens: true, WallBack: true, Wakes: 1, Sleeps: 1, Restarts: 1, Depth: 4},
 		// The same with an aim, and deeper.
@@ -184,9 +184,19 @@ func Scenarios() []Scenario {
 			Name: "former1", Members: 1, Clients: 2, Requesters: []int{1, 2}, Locks: 2, Sleeps: 1, Restarts: 1,
 			Sleepers: []int{-1}, Victims: []int{0}, Always: talk, Depth: 8,
 		},
+		{
+			Name: "waits1", Members: 1, Clients: 2, Requesters: []int{1, 2}, Locks: 1, Wakes: 1, Sleeps: 1, Restarts: 1,
+			Sleepers: []int{-1}, Victims: []int{0}, Always: talk, Depth: 7,
+		},
 		// KeepAlives and their answers in every order.
-		{Name: "late1", Members: 1, Clients: 1, Requesters: []int{1}, Locks: 1, KeepAlives: true, Wakes: 3, Sleeps: 1, Sleepers: []int{1}, Depth: 8},
-		{Name: "late2", Members: 2, Requesters: []int{0, 1}, Locks: 1, KeepAlives: true, Wakes: 2, Sleeps: 1, Sleepers: []int{0}, Always: talk, Depth: 6},
+		{
+			Name: "late1", Members: 1, Clients: 1, Requesters: []int{1}, Locks: 1, KeepAlives: true, Wakes: 3, Sleeps: 1,
+			Sleepers: []int{1}, Depth: 8,
+		},
+		{
+			Name: "late2", Members: 2, Requesters: []int{0, 1}, Locks: 1, KeepAlives: true, Wakes: 2, Sleeps: 1,
+			Sleepers: []int{0}, Always: talk, Depth: 5,
+		},
 		{Name: "late3", Members: 3, Requesters: members, Locks: 1, KeepAlives: true, Wakes: 1, Cuts: 1, Depth: 6},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/treequorum/dmutex/node"
 	"github.com/treequorum/dmutex/node/internal/breakage"
@@ -276,11 +277,11 @@ func (w *world) goOn() *Violation {
 }
 
 func (w *world) stuck() string {
-	text := fmt.Sprintf("nothing failed for %d T, and still", int64(endBound/ttl))
+	var who []string
 	for i := range w.nodes {
 		if w.places[i].want != idle {
-			text += " " + w.names[i]
+			who = append(who, w.names[i])
 		}
 	}
-	return text + " waits"
+	return fmt.Sprintf("nothing failed for %d T, and still waiting: %s", int64(endBound/ttl), strings.Join(who, ", "))
 }
