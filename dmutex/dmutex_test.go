@@ -359,13 +359,97 @@ func TestCloseEndsCallsAndLeases(t *testing.T) {
 			t.Errorf("cause %v, want lost because closed", context.Cause(lease.Context()))
 		}
 		second := receive(t, got)
-		if took := time.Since(begin); took > 100*time.Millisecond {
-			t.Errorf("the next holder came %v after Close, want at once: it released", took)
+		if took := time.Since(begin); took > 3*time.Second/4+2*oneWay {
+			t.Errorf("the next holder came %v after Close, want T/4 at the most, and not after T: it released", took)
 		}
 		mustUnlock(t, second)
 		if _, err := w.node(1).Mutex("x").Lock(t.Context()); !errors.Is(err, ErrClosed) || !errors.Is(w.node(1).Err(), ErrClosed) {
 			t.Errorf("lock after close: %v, want ErrClosed", err)
 		}
+	})
+}
+
+// A holder that stops when it is told has stopped before anybody else gets in, also
+// when what it is told is that its node closes.
+func TestCloseWaitsForHoldersToUnlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3).startAll()
+		defer w.close()
+		var inside atomic.Int32
+		const stopping = 200 * time.Millisecond
+		started, ended := make(chan struct{}), make(chan error, 1)
+		go func() {
+			ended <- w.node(1).Do(context.Background(), "x", func(ctx context.Context) error {
+				inside.Add(1)
+				close(started)
+				<-ctx.Done()
+				time.Sleep(stopping)
+				inside.Add(-1)
+				return nil
+			})
+		}()
+		receive(t, started)
+		got := make(chan int32, 1)
+		go func() {
+			lease := mustLock(t, w.node(2).Mutex("x"))
+			got <- inside.Load()
+			mustUnlock(t, lease)
+		}()
+		time.Sleep(time.Second)
+		begin := time.Now()
+		if err := w.node(1).Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if others := receive(t, got); others != 0 {
+			t.Error("the next holder was in before the closed node's holder had stopped")
+		}
+		if took := time.Since(begin); took > stopping+time.Second/10 {
+			t.Errorf("close and hand-over took %v, want little more than the holder's %v", took, stopping)
+		}
+		if err := receive(t, ended); !errors.Is(err, ErrLost) {
+			t.Errorf("Do of the closed node: %v, want ErrLost", err)
+		}
+	})
+}
+
+// A caller that waits behind another of its own node is told who has the lock.
+func TestWaitingBehindALocalCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3).startAll()
+		defer w.close()
+		first := mustLock(t, w.node(1).Mutex("x"))
+		told := make(chan Waiting, 16)
+		done := make(chan *Lease, 1)
+		go func() { done <- mustLock(t, w.node(1).Mutex("x", OnWaiting(func(f Waiting) { told <- f }))) }()
+		if f := receive(t, told); f.Holder != "n01" || !f.Holds {
+			t.Errorf("told %+v, want that n01 holds", f)
+		}
+		mustUnlock(t, first)
+		mustUnlock(t, receive(t, done))
+	})
+}
+
+// A hold by votes is never told further than T/3 ahead, so what is told must not
+// lag behind what is known.
+func TestDeadlineByMajorityDoesNotLag(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 7).startPlain()
+		defer w.close()
+		for _, name := range []string{"n04", "n02", "n01"} {
+			w.crash(name)
+		}
+		lease := mustLock(t, w.node(6).Mutex("x"))
+		time.Sleep(10 * oneWay) // before, the votes are as old as the KeepAlives of one that waits
+		least := time.Hour
+		for range 4000 {
+			time.Sleep(5 * time.Millisecond)
+			least = min(least, lease.Remaining())
+		}
+		// A vote lasts 0.9 s from its echo, comes each T/24 = 125 ms, 20 ms on the way.
+		if want := 700 * time.Millisecond; least < want {
+			t.Errorf("remaining %v at one moment of 20 s, want at least %v", least, want)
+		}
+		mustUnlock(t, lease)
 	})
 }
 

@@ -149,6 +149,10 @@ func (l *Lease) Unlock(context.Context) error {
 	l.release = true
 	l.mu.Unlock()
 	if second {
+		select { // of two at once, the later one returns when the lease is over, too
+		case <-l.ended:
+		case <-l.node.done:
+		}
 		return fmt.Errorf("%w: %q was unlocked before", ErrNotHeld, l.name)
 	}
 	if !l.node.submit(command{kind: commandUnlock, id: l.id, lease: l}) {
@@ -157,8 +161,7 @@ func (l *Lease) Unlock(context.Context) error {
 	}
 	select {
 	case held := <-l.reply:
-		if held {
-			l.end(ErrUnlocked)
+		if held && l.end(ErrUnlocked) {
 			return nil
 		}
 	case <-l.node.done:
@@ -166,18 +169,20 @@ func (l *Lease) Unlock(context.Context) error {
 	return l.endError()
 }
 
-// end closes the lease; the first cause stays.
-func (l *Lease) end(cause error) {
+// end closes the lease. It reports whether it was the first to do so: the first
+// cause stays.
+func (l *Lease) end(cause error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cause != nil {
-		return
+		return false
 	}
 	l.cause = cause
 	if l.cancel != nil {
 		l.cancel(cause)
 	}
 	close(l.ended)
+	return true
 }
 
 func (l *Lease) endError() error {

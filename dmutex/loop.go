@@ -44,19 +44,25 @@ type hint struct {
 	peer string
 }
 
+// maxFarewell bounds how long Close waits for holders to unlock.
+const maxFarewell = 2 * time.Second
+
 // batch is how many inputs are handled at the most before their output is sent.
 const batch = 256
 
 // loop is what the one goroutine that owns the core works on.
 type loop struct {
-	n      *Node
-	core   *node.Node
-	calls  map[node.CallID]*call  // that wait
-	leases map[node.CallID]*Lease // that are held
-	timer  *time.Timer
-	timeAt node.Instant // when the timer fires
-	tick   time.Duration
-	nextAt node.Instant // when deadlines are told again
+	n       *Node
+	core    *node.Node
+	calls   map[node.CallID]*call  // that wait
+	leases  map[node.CallID]*Lease // that are held
+	timer   *time.Timer
+	timeAt  node.Instant // when the timer fires
+	tick    time.Duration
+	nextAt  node.Instant // when deadlines are told again
+	closeBy node.Instant // set once the node is closing: when what is still held is given up
+	heard   bool         // a message came since then
+	shortAt node.Instant // when those that are near may be
 }
 
 func newLoop(n *Node, core *node.Node) *loop {
@@ -70,12 +76,13 @@ func newLoop(n *Node, core *node.Node) *loop {
 func (l *loop) run() {
 	l.timer = time.NewTimer(l.tick)
 	defer l.timer.Stop()
+	quit := l.n.quit
 	l.nextAt = l.n.hooks.now().Add(node.Duration(l.tick))
 	l.flush()
-	for !l.n.replaced {
+	for !l.n.replaced && !l.closed() {
 		select {
 		case m := <-l.n.inbound:
-			l.core.Step(l.n.hooks.now(), m)
+			l.step(m)
 		case c := <-l.n.commands:
 			l.command(c)
 		case h := <-l.n.hints:
@@ -83,15 +90,39 @@ func (l *loop) run() {
 		case <-l.timer.C:
 			l.timeAt = 0
 			l.onTick()
-		case <-l.n.quit:
-			l.shutdown()
-			return
+		case <-quit:
+			quit = nil
+			l.startClosing()
 		}
 		l.more()
 		l.flush()
+		l.renewShort()
 		l.setTimer()
 	}
 	l.shutdown()
+}
+
+func (l *loop) step(m node.Message) {
+	l.heard = true
+	l.core.Step(l.n.hooks.now(), m)
+}
+
+// startClosing ends all calls, and tells all holders. What they hold is released
+// once they have unlocked it, so that nobody else gets in while they stop.
+func (l *loop) startClosing() {
+	now := l.n.hooks.now()
+	l.closeBy = now.Add(node.Duration(min(l.n.cfg.LeaseTTL/4, maxFarewell)))
+	for id := range l.calls {
+		l.core.Cancel(now, id)
+	}
+	for _, lease := range l.leases {
+		lease.end(&LostError{Lock: lease.name, Reason: LossClosed})
+	}
+}
+
+// closed reports whether the loop has nothing left to wait for.
+func (l *loop) closed() bool {
+	return l.closeBy != 0 && (len(l.leases) == 0 || l.n.hooks.now() >= l.closeBy)
 }
 
 // more takes what else has come, so that many messages leave in one write.
@@ -99,7 +130,7 @@ func (l *loop) more() {
 	for range batch {
 		select {
 		case m := <-l.n.inbound:
-			l.core.Step(l.n.hooks.now(), m)
+			l.step(m)
 		case c := <-l.n.commands:
 			l.command(c)
 		default:
@@ -113,6 +144,12 @@ func (l *loop) more() {
 func (l *loop) setTimer() {
 	now := l.n.hooks.now()
 	at := min(l.core.Wake(), l.nextAt)
+	if l.closeBy != 0 {
+		at = min(at, l.closeBy)
+	}
+	if l.heard && len(l.leases) > 0 {
+		at = min(at, l.shortAt)
+	}
 	if l.timeAt != 0 && l.timeAt <= at {
 		return
 	}
@@ -133,6 +170,23 @@ func (l *loop) onTick() {
 	}
 }
 
+// renewShort tells deadlines that are near as soon as an answer may have moved them:
+// a hold by votes is renewed each T/24 and never further than T/3 away.
+func (l *loop) renewShort() {
+	now := l.n.hooks.now()
+	if len(l.leases) == 0 || !l.heard || now < l.shortAt {
+		return
+	}
+	l.heard = false
+	l.shortAt = now.Add(node.Duration(l.tick / 6))
+	near := int64(now.Add(node.Duration(l.n.cfg.LeaseTTL / 2)))
+	for _, lease := range l.leases {
+		if lease.deadline.Load() < near {
+			l.renew(lease, now)
+		}
+	}
+}
+
 // renew tells a lease its deadline.
 func (l *loop) renew(lease *Lease, now node.Instant) {
 	if until, ok := l.core.Deadline(now, lease.id); ok {
@@ -144,6 +198,10 @@ func (l *loop) command(c command) {
 	now := l.n.hooks.now()
 	switch c.kind {
 	case commandLock:
+		if l.closeBy != 0 {
+			c.call.result <- result{failure: node.FailClosed}
+			return
+		}
 		l.calls[c.id] = c.call
 		o := &c.call.mutex.opts
 		l.core.Lock(now, c.id, c.call.mutex.name, node.CallOptions{
@@ -201,7 +259,11 @@ func (l *loop) event(e *node.Event) {
 	case node.EventFailed:
 		if c := l.calls[e.Call]; c != nil {
 			delete(l.calls, e.Call)
-			c.result <- result{failure: e.Failure, facts: e.Facts}
+			failure := e.Failure
+			if l.closeBy != 0 {
+				failure = node.FailClosed
+			}
+			c.result <- result{failure: failure, facts: e.Facts}
 		}
 	case node.EventLost:
 		if lease := l.leases[e.Call]; lease != nil {

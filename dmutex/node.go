@@ -180,7 +180,7 @@ func (n *Node) run(l *loop) {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	n.disconnect(ctx)
-	for _, lease := range l.leases { // an Unlock that the loop did not read
+	for _, lease := range l.leases { // those that had to stop, and an Unlock that the loop did not read
 		lease.end(&LostError{Lock: lease.name, Reason: LossClosed})
 	}
 	n.log.close()
@@ -203,10 +203,12 @@ func (n *Node) disconnect(ctx context.Context) {
 	}
 }
 
-// Close releases what this node holds, ends its calls with ErrClosed, says goodbye
-// to the members and stops. It returns when no goroutine of the node is left, after
-// 5 seconds at the most, or with ctx's error when ctx ends first; the node then goes
-// on closing. A second Close waits for the first.
+// Close ends this node's calls with ErrClosed and its leases as lost, reason
+// "closed", waits for their holders to unlock them (T/4 and 2 seconds at the most),
+// so that nobody else has the lock while they stop, says goodbye to the members and
+// stops. It returns when no goroutine of the node is left, after 5 seconds at the
+// most, or with ctx's error when ctx ends first; the node then goes on closing. A
+// second Close waits for the first.
 func (n *Node) Close(ctx context.Context) error {
 	n.close.Do(func() { close(n.quit) })
 	select {

@@ -198,6 +198,7 @@ func (n *Node) workHolding(r *request) {
 	}
 	n.firstLoss = min(n.firstLoss, until)
 	n.settleLease(r, until)
+	n.tellWaiting(r)
 	if !r.local.lease.settling && (until < r.told || until >= r.told.Add(n.tm.ttl/16)) { // the driver asks each T/16 itself
 		r.told = until
 		n.emit(Event{Type: EventDeadline, Call: r.local.lease.id, Lock: r.local.name, Deadline: until})
