@@ -18,7 +18,8 @@
 //   - Who holds a lock keeps it for as long as its node lives and reaches a quorum.
 //     When it does not, the lease's context ends before anybody else gets the lock.
 //   - [Lease.Token] is a fencing token, higher for each lease of a lock.
-//   - Waiters are served in the order of their requests, and none is starved.
+//   - No waiter is starved. Requests of nodes are served by their timestamps; the
+//     callers of one node stand behind one request, first come first served.
 //
 // # What does not
 //

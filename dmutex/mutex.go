@@ -37,7 +37,9 @@ func (n *Node) Mutex(name string, opts ...Option) *Mutex {
 func (m *Mutex) Name() string { return m.name }
 
 // Lock waits until this caller holds the lock or ctx ends. Callers of one node
-// are served first come first served; among nodes the earlier request is first.
+// are served first come first served, behind one request of the node; among nodes
+// the earlier request is first. When other nodes wait, a node passes the lock among
+// its own callers at most eight times more, or for T/4, and then asks anew.
 //
 // When ctx ends, Lock returns at once with an error that matches ctx's error and
 // says why it had to wait: a [BusyError] when somebody has the lock, a
