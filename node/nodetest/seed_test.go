@@ -65,3 +65,47 @@ func TestFresh(t *testing.T) {
 	t.Logf("seeds %d to %d, %.0f cluster seconds a second, %.0f messages a second\n%v", first, seed-1,
 		float64(total.Virtual)/1e9/took, float64(total.Messages)/took, total)
 }
+
+// TestRegressions runs seeds that failed once, and some of each kind.
+func TestRegressions(t *testing.T) {
+	failed := []uint64{
+		13, 19, 146, 1796112813812784, 1796113023482783, 1796114506325395, 1796114596892689, 1796115797983686,
+	}
+	for seed := uint64(1); seed <= 30; seed++ {
+		failed = append(failed, seed)
+	}
+	for _, seed := range failed {
+		run(t, Draw(seed))
+	}
+	for name, aim := range aims() {
+		for seed := uint64(1); seed <= 3; seed++ {
+			o := Draw(seed)
+			aim(&o)
+			if r := run(t, o); r.Violation != nil {
+				t.Errorf("aim %q", name)
+			}
+		}
+	}
+}
+
+// TestRunsRepeat shows that a seed decides everything, also with a trace.
+func TestRunsRepeat(t *testing.T) {
+	for seed := uint64(1); seed <= 10; seed++ {
+		a, b := Run(Draw(seed), 0), Run(Draw(seed), 10)
+		if a.Digest != b.Digest || a.Stats != b.Stats {
+			t.Errorf("seed %d: digests %x and %x, %v and %v", seed, a.Digest, b.Digest, a.Stats, b.Stats)
+		}
+		if other := Run(Draw(seed+1000), 0); other.Digest == a.Digest {
+			t.Errorf("seeds %d and %d give the same digest %x", seed, seed+1000, a.Digest)
+		}
+	}
+}
+
+// BenchmarkRun tells how fast the simulator is: cluster seconds a second.
+func BenchmarkRun(b *testing.B) {
+	var virtual float64
+	for i := range b.N {
+		virtual += float64(Run(Draw(uint64(i%100)+1), 0).Stats.Virtual) / 1e9
+	}
+	b.ReportMetric(virtual/b.Elapsed().Seconds(), "cluster-s/s")
+}
