@@ -2,6 +2,7 @@ package dmutex
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -23,6 +24,9 @@ type logger struct {
 	lines chan logLine
 	done  chan struct{}
 
+	addrs    map[string]string // of the peers, for the lines about them
+	starting atomic.Bool       // until T after the start, in which peers start too
+
 	mu   sync.Mutex
 	last map[string]time.Time // when a kind of line about a peer was logged
 	lost int
@@ -38,8 +42,15 @@ type logLine struct {
 // any number of names.
 const maxQuiet = 1024
 
-func newLogger(to logrus.FieldLogger, name string) *logger {
-	l := &logger{lines: make(chan logLine, logQueue), done: make(chan struct{}), last: make(map[string]time.Time)}
+func newLogger(to logrus.FieldLogger, name string, peers []Peer) *logger {
+	l := &logger{
+		lines: make(chan logLine, logQueue), done: make(chan struct{}), last: make(map[string]time.Time),
+		addrs: make(map[string]string, len(peers)),
+	}
+	for _, p := range peers {
+		l.addrs[p.Name] = p.Addr
+	}
+	l.starting.Store(true)
 	if to == nil {
 		close(l.done)
 		return l
@@ -114,11 +125,15 @@ func (l *logger) event(e *node.Event) {
 	peer := logrus.Fields{"peer": e.Peer}
 	switch e.Type {
 	case node.EventPeerDown:
-		l.line(logrus.InfoLevel, "down "+e.Peer, "member does not answer", peer)
+		if !l.starting.Load() {
+			l.down(e.Peer)
+		}
 	case node.EventPeerStarting:
 		l.line(logrus.DebugLevel, "starting "+e.Peer, "member was started lately and may not grant yet", peer)
 	case node.EventPeerUp:
-		l.line(logrus.InfoLevel, "up "+e.Peer, "member answers again", peer)
+		if !l.starting.Load() {
+			l.line(logrus.InfoLevel, "up "+e.Peer, "member answers", peer)
+		}
 	case node.EventPeerDiffers:
 		l.line(logrus.WarnLevel, "differs "+e.Peer, "node has a different configuration and is refused: compare peers, "+
 			"cluster name, lease TTL, clock drift, rotation and tree-only on both", peer)
@@ -133,4 +148,18 @@ func (l *logger) event(e *node.Event) {
 		l.line(logrus.WarnLevel, "dropped "+e.Peer, "dropped a message: "+e.Text, peer)
 	case node.EventFailed, node.EventAcquired, node.EventDeadline, node.EventToken, node.EventWaiting:
 	}
+}
+
+// started ends the time in which peers that do not answer are no news, and names
+// those that still do not.
+func (l *logger) started(missing []string) {
+	l.starting.Store(false)
+	for _, peer := range missing {
+		l.down(peer)
+	}
+}
+
+func (l *logger) down(peer string) {
+	l.line(logrus.WarnLevel, "down "+peer, "member does not answer: is it running, and is this its address?",
+		logrus.Fields{"peer": peer, "addr": l.addrs[peer]})
 }

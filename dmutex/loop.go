@@ -52,17 +52,18 @@ const batch = 256
 
 // loop is what the one goroutine that owns the core works on.
 type loop struct {
-	n       *Node
-	core    *node.Node
-	calls   map[node.CallID]*call  // that wait
-	leases  map[node.CallID]*Lease // that are held
-	timer   *time.Timer
-	timeAt  node.Instant // when the timer fires
-	tick    time.Duration
-	nextAt  node.Instant // when deadlines are told again
-	closeBy node.Instant // set once the node is closing: when what is still held is given up
-	heard   bool         // a message came since then
-	shortAt node.Instant // when those that are near may be
+	n        *Node
+	core     *node.Node
+	calls    map[node.CallID]*call  // that wait
+	leases   map[node.CallID]*Lease // that are held
+	timer    *time.Timer
+	timeAt   node.Instant // when the timer fires
+	tick     time.Duration
+	nextAt   node.Instant // when deadlines are told again
+	reportAt node.Instant // when the log is told who has not answered; zero: it was
+	closeBy  node.Instant // set once the node is closing: when what is still held is given up
+	heard    bool         // a message came since then
+	shortAt  node.Instant // when those that are near may be
 }
 
 func newLoop(n *Node, core *node.Node) *loop {
@@ -77,7 +78,8 @@ func (l *loop) run() {
 	l.timer = time.NewTimer(l.tick)
 	defer l.timer.Stop()
 	quit := l.n.quit
-	l.nextAt = l.n.hooks.now().Add(node.Duration(l.tick))
+	now := l.n.hooks.now()
+	l.nextAt, l.reportAt = now.Add(node.Duration(l.tick)), now.Add(node.Duration(l.n.cfg.LeaseTTL))
 	l.flush()
 	for !l.n.replaced && !l.closed() {
 		select {
@@ -163,11 +165,26 @@ func (l *loop) onTick() {
 	if now < l.nextAt {
 		return
 	}
+	if l.reportAt != 0 && now >= l.reportAt {
+		l.reportAt = 0
+		l.report(now)
+	}
 	l.nextAt = now.Add(node.Duration(l.tick))
 	l.core.SetWall(now, l.n.hooks.wall())
 	for _, lease := range l.leases {
 		l.renew(lease, now)
 	}
+}
+
+// report tells the log, once, who has not answered for T after the start.
+func (l *loop) report(now node.Instant) {
+	var missing []string
+	for _, p := range l.core.Status(now).Peers {
+		if !p.Up && !p.Starting && !p.Self && !p.Differs {
+			missing = append(missing, p.Name)
+		}
+	}
+	l.n.log.started(missing)
 }
 
 // renewShort tells deadlines that are near as soon as an answer may have moved them:

@@ -66,7 +66,7 @@ func Start(cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dmutex: %w", err)
 	}
-	n.log = newLogger(cfg.Logger, cfg.Name)
+	n.log = newLogger(cfg.Logger, cfg.Name, n.cfg.Peers)
 	if err := n.connect(); err != nil {
 		n.disconnect(context.Background())
 		n.log.close()
