@@ -112,8 +112,8 @@ func (s Set) String() string {
 	return b.String()
 }
 
-// before orders the sets a and b that are equally good otherwise: the one with
-// the lowest member that the other lacks comes first. The order of two sets stays
+// before reports whether s comes before o when they are equally good otherwise:
+// the one with the lowest member that the other lacks comes first. The order of two sets stays
 // the same when both are joined with a third that meets neither, which is what
 // lets the cheapest quorum be put together from the cheapest of its parts.
 func (s Set) before(o Set) bool {
