@@ -23,7 +23,7 @@ type Limits struct {
 	Calls   int // callers that wait or hold at this node
 }
 
-// DefaultLimits returns the limits of the architecture.
+// DefaultLimits returns the limits that a zero field of Limits takes.
 func DefaultLimits() Limits {
 	return Limits{Queue: 4096, Locks: 1_000_000, Clients: 10_000, Floors: 100_000, Calls: 100_000}
 }

@@ -79,8 +79,8 @@
 //	R27 A fencing token is fixed by a majority whose answers are all fresh.
 //	R28 A restarted member takes tokens only once it has read the floors of the others.
 //	R29 Nodes of different configurations refuse each other.
-//	R30 A node that hears of a higher incarnation of its name takes a still higher one
-//	    soon after its start, and stops later.
+//	R30 A node that hears of a higher incarnation of its name within T(1+d) of its start
+//	    takes a still higher one; one that hears of it later stops.
 //	R31 Timestamps follow those seen, up to 2^62 ns.
 //	R32 Queues, locks, sessions, floors and callers have limits.
 //	R33 A requester asks for votes for the majority while it sees no tree quorum up; after

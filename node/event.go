@@ -12,7 +12,7 @@ const (
 	EventAcquired     EventType = iota + 1 // Call has the lock until Deadline, if nothing more is heard
 	EventFailed                            // Call ends without the lock; Failure and Facts say why
 	EventLost                              // Call's lease is lost for good; Loss says why
-	EventDeadline                          // Call's deadline moved back to Deadline
+	EventDeadline                          // Call's deadline moved to Deadline, earlier or later
 	EventToken                             // Call's fencing token is fixed: Token
 	EventWaiting                           // Call, which asked to be told, waits as Facts say
 	EventPeerDiffers                       // Peer runs with another configuration

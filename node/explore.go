@@ -40,7 +40,7 @@ func (n *Node) moved(t *timer, owner timed) {
 }
 
 func (n *Node) twinMember(from *Node) {
-	n.highest = twins(from.highest, func(k *known) *known { d := *k; return &d })
+	n.incarnations = twins(from.incarnations, func(k *known) *known { d := *k; return &d })
 	n.sessions = make(map[sessionKey]*session, len(from.sessions))
 	for _, t := range from.timers.heap { // every session has a timer
 		if s, ok := t.owner.(*session); ok {

@@ -94,7 +94,7 @@ func checkSessions(n *Node) error {
 			return fmt.Errorf("session number %d of %d, given before: %v", s.number, n.sessionNumber, numbers[s.number])
 		case s.pos == 0:
 			return fmt.Errorf("the session of %s never ends", key.name)
-		case n.highest[key.name] == nil || key.inc.Compare(n.highest[key.name].highest) > 0:
+		case n.incarnations[key.name] == nil || key.inc.Compare(n.incarnations[key.name].highest) > 0:
 			return fmt.Errorf("the incarnation of %s is higher than the highest known", key.name)
 		case len(s.ended[0]) > maxEnded || len(s.ended[1]) > maxEnded:
 			return fmt.Errorf("%d and %d ended ids of %s", len(s.ended[0]), len(s.ended[1]), key.name)
@@ -110,7 +110,7 @@ func checkSessions(n *Node) error {
 	if wishes != n.wishes {
 		return fmt.Errorf("%d sessions wish for majority mode, counted %d", wishes, n.wishes)
 	}
-	for name, k := range n.highest {
+	for name, k := range n.incarnations {
 		if k.sessions != names[name] || k.sessions == 0 {
 			return fmt.Errorf("%d sessions of %s, counted %d", names[name], name, k.sessions)
 		}

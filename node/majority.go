@@ -11,14 +11,14 @@ import (
 // holdLimits are until when a request satisfies the rules of holding if nothing more is
 // heard. A time that is not after now means that the rule is not satisfied.
 type holdLimits struct {
-	tree  Instant // rule T (R19)
-	most  Instant // rule M (R34)
-	votes Instant // of rule T, the majority that grants or votes for the tree
+	tree     Instant // rule T (R19)
+	majority Instant // rule M (R34)
+	votes    Instant // of rule T, the majority that grants or votes for the tree
 }
 
 // until is the deadline: whichever rule lasts longer. Both run from now on, so
 // there is no gap between them.
-func (l holdLimits) until() Instant { return max(l.tree, l.most) }
+func (l holdLimits) until() Instant { return max(l.tree, l.majority) }
 
 // deadline returns until when the grants that count satisfy rule 8.H (R19, R34).
 func (n *Node) deadline(r *request) holdLimits {
@@ -37,13 +37,13 @@ func (n *Node) deadline(r *request) holdLimits {
 		return holdLimits{tree: tree, votes: tree}
 	}
 	if n.broken(breakage.NoVotes) {
-		return holdLimits{tree: tree, votes: tree, most: Instant(kthLargest(n.values, n.majority))}
+		return holdLimits{tree: tree, votes: tree, majority: Instant(kthLargest(n.values, n.majority))}
 	}
 	votes := Instant(kthLargest(n.votes, n.majority))
 	for i := range n.values {
-		n.values[i] = min(n.values[i], int64(n.peers[i].mostUntil))
+		n.values[i] = min(n.values[i], int64(n.peers[i].majorityUntil))
 	}
-	return holdLimits{tree: min(tree, votes), most: Instant(kthLargest(n.values, n.majority)), votes: votes}
+	return holdLimits{tree: min(tree, votes), majority: Instant(kthLargest(n.values, n.majority)), votes: votes}
 }
 
 // updateNeed notes whether the request asks for votes for the majority (R33): while
@@ -58,7 +58,7 @@ func (n *Node) updateNeed(r *request, up quorum.Set) {
 	case !r.need:
 	case r.state == requestHolding:
 		if n.holdsByTree(r, up) {
-			r.byMost = false
+			r.byMajority = false
 			n.setNeed(r, false)
 		}
 	case n.now >= r.lacked.Add(n.tm.need):
@@ -80,7 +80,7 @@ func (n *Node) holdsByTree(r *request, up quorum.Set) bool {
 			votes = votes.With(i)
 		}
 	}
-	if r.byMost {
+	if r.byMajority {
 		votes = quorum.Set{}
 	}
 	return r.tree.Contains(grants) && grants.Union(votes).Len() >= n.majority

@@ -8,10 +8,10 @@ import (
 
 // member is the part of a Node that grants. A client has one that refuses.
 type member struct {
-	sessions map[sessionKey]*session
-	clients  int               // sessions of nodes that are no members
-	highest  map[string]*known // by node name, while the node has a session here
-	locks    map[string]*lockState
+	sessions     map[sessionKey]*session
+	clients      int               // sessions of nodes that are no members
+	incarnations map[string]*known // by node name, while the node has a session here
+	locks        map[string]*lockState
 
 	sessionNumber uint64 // highest given
 	grantNumber   uint64 // highest given
@@ -91,7 +91,7 @@ func (e *entry) requestID() RequestID { return RequestID{e.session.key.inc, e.id
 
 func (n *Node) startMember(wall int64) {
 	n.sessions = make(map[sessionKey]*session)
-	n.highest = make(map[string]*known)
+	n.incarnations = make(map[string]*known)
 	n.locks = make(map[string]*lockState)
 	n.startFloorState(wall)
 	if n.self < 0 {
@@ -189,7 +189,7 @@ func (n *Node) reply(s *session, m Message) {
 // otherIncarnation returns the highest incarnation of a node that is known.
 func (n *Node) otherIncarnation(name string) Incarnation {
 	var other Incarnation
-	if k := n.highest[name]; k != nil {
+	if k := n.incarnations[name]; k != nil {
 		other = k.highest
 	}
 	if i, ok := n.index[name]; ok && n.peers[i].inc.Compare(other) > 0 {
@@ -213,7 +213,7 @@ func (n *Node) session(m *Message) *session {
 	if s := n.sessions[key]; s != nil {
 		return s
 	}
-	k := n.highest[key.name]
+	k := n.incarnations[key.name]
 	if !n.roomFor(key.name, k) { // R32
 		return nil
 	}
@@ -223,7 +223,7 @@ func (n *Node) session(m *Message) *session {
 	n.sessions[key] = s
 	if k == nil {
 		k = &known{}
-		n.highest[key.name] = k
+		n.incarnations[key.name] = k
 	}
 	k.sessions++
 	if _, member := n.index[key.name]; !member {
@@ -263,10 +263,10 @@ func (s *session) due(n *Node) {
 	if _, member := n.index[s.key.name]; !member {
 		n.clients--
 	}
-	k := n.highest[s.key.name]
+	k := n.incarnations[s.key.name]
 	k.sessions--
 	if k.sessions == 0 {
-		delete(n.highest, s.key.name)
+		delete(n.incarnations, s.key.name)
 	}
 }
 

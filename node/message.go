@@ -190,7 +190,7 @@ const (
 	ReasonNotMember                                 // the receiver answers nobody
 	ReasonFingerprint                               // another configuration
 	ReasonQueueFull                                 // the lock's queue, or the number of locks, is at its limit
-	ReasonOldIncarnation                            // a newer process of the sender's name was heard; Incarnation names it
+	ReasonOldIncarnation                            // a newer process of the sender's name was heard; Other names it
 	ReasonTooManySessions                           // the member serves as many nodes as it may
 	maxNotReadyReason
 )
@@ -218,9 +218,10 @@ func (r NotReadyReason) String() string {
 }
 
 // Message is one message of the protocol. It is a flat struct, so that it can be
-// copied, compared and encoded without reflection; each type uses the fields of
-// the common header and those named in its row of the table in doc.go. All other
-// fields are zero.
+// copied, compared and encoded without reflection. Each type uses the common
+// header, Sent or what all answers carry, and the fields whose comment names it;
+// Lock and ID belong to all types but KeepAlive, KeepAliveAck, ReadFloors, Floors
+// and Goodbye. All other fields are zero.
 type Message struct {
 	Type            MessageType
 	From            string      // the sender's name

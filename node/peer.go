@@ -10,13 +10,13 @@ type peer struct {
 	name string
 	id   int
 
-	inc        Incarnation // the highest heard of
-	session    uint64      // the highest of that incarnation
-	freshUntil Instant     // grants of that incarnation count until then (R17)
-	former     []formerPeer
-	treeUntil  Instant // the member's vote for the tree counts until then (R14)
-	mostUntil  Instant // its vote for the majority does (R14)
-	vote       Vote    // its latest
+	inc           Incarnation // the highest heard of
+	session       uint64      // the highest of that incarnation
+	freshUntil    Instant     // grants of that incarnation count until then (R17)
+	former        []formerPeer
+	treeUntil     Instant // the member's vote for the tree counts until then (R14)
+	majorityUntil Instant // its vote for the majority does (R14)
+	vote          Vote    // its latest
 
 	heard     Instant // last answer, or when this node began to listen
 	sent      Instant // last message that asks for an answer
@@ -210,7 +210,7 @@ func (n *Node) echoed(p *peer, m *Message) {
 	case VoteTree:
 		p.treeUntil = max(p.treeUntil, m.Echo.Add(n.tm.vote))
 	case VoteMajority:
-		p.mostUntil = max(p.mostUntil, m.Echo.Add(n.tm.vote))
+		p.majorityUntil = max(p.majorityUntil, m.Echo.Add(n.tm.vote))
 	case VoteNone:
 	}
 	if m.Type == MsgKeepAliveAck {

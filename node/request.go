@@ -7,11 +7,6 @@ import (
 	"github.com/treequorum/dmutex/quorum"
 )
 
-// voteMargin is the part of T, as a divisor, by which a holder's majority must
-// outlast the present, or it asks the remaining members: votes last T/3 and
-// KeepAlives come each T/8, so less than T/6 is left only when one is late.
-const voteMargin = 6
-
 // work looks at a request anew: whom to ask, whether the lock is held, lost or
 // hopeless, and when to look again. It may end the request, so callers must not
 // touch r afterwards.
@@ -199,15 +194,15 @@ func (n *Node) workHolding(r *request) {
 	n.firstLoss = min(n.firstLoss, until)
 	n.settleLease(r, until)
 	n.tellWaiting(r)
-	if !r.local.lease.settling && (until < r.told || until >= r.told.Add(n.tm.ttl/16)) { // the driver asks each T/16 itself
+	if !r.local.lease.settling && (until < r.told || until >= r.told.Add(n.tm.tell)) {
 		r.told = until
 		n.emit(Event{Type: EventDeadline, Call: r.local.lease.id, Lock: r.local.name, Deadline: until})
 	}
 	all := quorum.All(len(n.members))
 	up := n.upSet()
-	r.byMost = r.byMost || limit.tree <= n.now
+	r.byMajority = r.byMajority || limit.tree <= n.now
 	n.updateNeed(r, up)
-	late := !n.cfg.TreeOnly && limit.votes < n.now.Add(n.tm.ttl/voteMargin)
+	late := !n.cfg.TreeOnly && limit.votes < n.now.Add(n.tm.margin)
 	switch {
 	case r.want == all:
 	case r.need, r.local.lease.longHold, late, n.now >= r.heldSince.Add(n.tm.spread):
@@ -220,7 +215,7 @@ func (n *Node) workHolding(r *request) {
 	n.scheduleHolder(r, until, limit.votes)
 }
 
-func (n *Node) scheduleHolder(r *request, until, majority Instant) {
+func (n *Node) scheduleHolder(r *request, until, votes Instant) {
 	next := n.nextAsk(r, n.tm.holderRepeat, until)
 	if r.need {
 		next = min(next, n.now.Add(n.tm.holderRepeat))
@@ -231,7 +226,7 @@ func (n *Node) scheduleHolder(r *request, until, majority Instant) {
 	if r.want != quorum.All(len(n.members)) {
 		next = min(next, r.heldSince.Add(n.tm.spread))
 		if !n.cfg.TreeOnly {
-			next = min(next, max(n.now+1, majority.Add(-n.tm.ttl/voteMargin)))
+			next = min(next, max(n.now+1, votes.Add(-n.tm.margin)))
 		}
 	}
 	n.timers.set(&r.timer, next)
@@ -333,7 +328,7 @@ func (n *Node) next(l *local) {
 func (n *Node) beginAnew() {
 	for i := range n.peers {
 		p := &n.peers[i]
-		p.session, p.freshUntil, p.treeUntil, p.mostUntil, p.former, p.awaiting = 0, 0, 0, 0, nil, 0
+		p.session, p.freshUntil, p.treeUntil, p.majorityUntil, p.former, p.awaiting = 0, 0, 0, 0, nil, 0
 	}
 	if n.self >= 0 {
 		n.peers[n.self].inc = n.inc

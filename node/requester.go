@@ -76,15 +76,15 @@ type request struct {
 	asked quorum.Set // every member that was ever sent this id
 	want  quorum.Set // those whose grants are wanted now
 
-	need      bool    // asks for votes for the majority (R33)
-	byMost    bool    // has held under M only, since it last held under T by grants alone
-	lacked    Instant // when it last saw no quorum of the tree up
-	below     Instant // since when fewer than a majority are up; zero: enough are
-	heldSince Instant
-	told      Instant // deadline last told
-	others    Instant // since when others are known to wait; zero: none known
-	handed    int     // local hand-overs since then
-	proposed  uint64  // highest fencing token proposed under this id
+	need       bool    // asks for votes for the majority (R33)
+	byMajority bool    // has held under M only, since it last held under T by grants alone
+	lacked     Instant // when it last saw no quorum of the tree up
+	below      Instant // since when fewer than a majority are up; zero: enough are
+	heldSince  Instant
+	told       Instant // deadline last told
+	others     Instant // since when others are known to wait; zero: none known
+	handed     int     // local hand-overs since then
+	proposed   uint64  // highest fencing token proposed under this id
 }
 
 // ask is what passed between this node and one member about one request.
@@ -178,10 +178,19 @@ func (n *Node) current(m *Message) *request {
 	return l.req
 }
 
-func (n *Node) handleGrant(p *peer, m *Message) {
+// currentOrRelease is current; what a member says of a request that is no longer
+// made is answered with its Release, which may have been lost.
+func (n *Node) currentOrRelease(p *peer, m *Message) *request {
 	r := n.current(m)
 	if r == nil {
 		n.toMember(p, Message{Type: MsgRelease, Lock: m.Lock, ID: m.ID})
+	}
+	return r
+}
+
+func (n *Node) handleGrant(p *peer, m *Message) {
+	r := n.currentOrRelease(p, m)
+	if r == nil {
 		return
 	}
 	a := &r.asks[p.id]
@@ -211,9 +220,8 @@ func (n *Node) yield(p *peer, m *Message, number uint64) {
 }
 
 func (n *Node) handleQueued(p *peer, m *Message) {
-	r := n.current(m)
+	r := n.currentOrRelease(p, m)
 	if r == nil {
-		n.toMember(p, Message{Type: MsgRelease, Lock: m.Lock, ID: m.ID})
 		return
 	}
 	a := &r.asks[p.id]
@@ -228,10 +236,9 @@ func (n *Node) handleQueued(p *peer, m *Message) {
 // handleInquire gives a grant back while the lock is not held (R18): the lowest
 // timestamp always gets through, so there is neither deadlock nor starvation.
 func (n *Node) handleInquire(p *peer, m *Message) {
-	r := n.current(m)
+	r := n.currentOrRelease(p, m)
 	switch {
 	case r == nil:
-		n.toMember(p, Message{Type: MsgRelease, Lock: m.Lock, ID: m.ID})
 	case r.state == requestHolding:
 		n.othersWait(r)
 	default:

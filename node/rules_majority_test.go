@@ -52,7 +52,7 @@ func TestR33_AsksForVotesWhileNoTreeQuorumIsUp(t *testing.T) {
 // "… after that until it holds under T by grants of members that are up and votes that
 // they still give (one that has held under M only: by grants alone)".
 func TestR33_HolderAsksUntilItHoldsByTheTreeAgain(t *testing.T) {
-	for _, byMost := range []bool{false, true} {
+	for _, byMajority := range []bool{false, true} {
 		s := newClient(t, 7, nil)
 		s.lock(1, CallOptions{})
 		for i, name := range []string{"d", "b", "a"} {
@@ -68,20 +68,20 @@ func TestR33_HolderAsksUntilItHoldsByTheTreeAgain(t *testing.T) {
 		if !s.n.needsMajority() {
 			t.Fatal("no quorum of the tree is up: want it to ask for the majority")
 		}
-		s.n.locals["L"].req.byMost = byMost
+		s.n.locals["L"].req.byMajority = byMajority
 		s.ack("d")
 		if !s.n.needsMajority() {
 			t.Error("a path is up, but its grants are not in hand: want it to ask on")
 		}
 		s.ack("b", "a")
-		if s.n.needsMajority() != byMost {
+		if s.n.needsMajority() != byMajority {
 			t.Errorf("holds by the path and votes again, held by M only before %v: asks on %v, want %v",
-				byMost, !byMost, byMost)
+				byMajority, !byMajority, byMajority)
 		}
 		s.grant("e", 9) // a majority of grants with the path in it
 		s.waitWith(s.n.tm.holderRepeat, "a", "b", "d", "e", "f", "g")
 		if s.n.needsMajority() {
-			t.Errorf("holds by grants alone, held by M only before %v: want it to have stopped", byMost)
+			t.Errorf("holds by grants alone, held by M only before %v: want it to have stopped", byMajority)
 		}
 	}
 }
@@ -143,7 +143,7 @@ func TestR34_HoldsByAMajorityOfGrantsWithVotes(t *testing.T) {
 		if l := s.n.locals["L"]; l != nil && l.req != nil {
 			limit = s.n.deadline(l.req)
 		}
-		if got := limit.most > s.now && !test.treeOnly; got != test.want {
+		if got := limit.majority > s.now && !test.treeOnly; got != test.want {
 			t.Errorf("grants of %s, votes of %s, TreeOnly %v: holds by M %v, want %v", test.grants, test.votes, test.treeOnly, got, test.want)
 		}
 		if test.want && !s.acquired(1) {

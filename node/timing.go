@@ -27,6 +27,8 @@ type timing struct {
 	spread       Duration // a holder asks all members after so long
 	settle       Duration // a long hold is told at the latest so long after it began
 	settled      Duration // or once its deadline is so far away
+	margin       Duration // a holder whose votes last for less asks all members
+	tell         Duration // a deadline that moved on by so much is told; the driver asks as often itself
 	forget       Duration // half the time that an ended id is remembered at least
 }
 
@@ -56,6 +58,8 @@ func newTiming(ttl Duration, drift int64) timing {
 		spread:       ttl / 3,
 		settle:       ttl / 8,
 		settled:      ttl / 2,
+		margin:       ttl / 6, // votes last T/3, KeepAlives come each T/8: less is left only when one is late
+		tell:         ttl / 16,
 		forget:       2 * longer,
 	}
 }
