@@ -113,9 +113,10 @@ func (s Set) String() string {
 }
 
 // before reports whether s comes before o when they are equally good otherwise:
-// the one with the lowest member that the other lacks comes first. The order of two sets stays
-// the same when both are joined with a third that meets neither, which is what
-// lets the cheapest quorum be put together from the cheapest of its parts.
+// the one with the lowest member that the other lacks comes first. The order of
+// two sets stays the same when both are joined with a third that meets neither,
+// which is what lets the cheapest quorum be put together from the cheapest of its
+// parts.
 func (s Set) before(o Set) bool {
 	if d := s.lo ^ o.lo; d != 0 {
 		return s.lo&(d&-d) != 0
