@@ -1,7 +1,5 @@
 package nodetest
 
-import "github.com/treequorum/dmutex/node"
-
 // The aims change what a seed decides so that one kind of trouble comes often. They
 // serve faults of the core that random options meet once in thousands of seeds.
 
@@ -63,6 +61,6 @@ func AimAtDelays(o *Options) {
 	o.Members, o.Clients, o.Locks = 3+2*(o.Members%2), 1+o.Clients%3, 1
 	o.Faulty = 60 * ttl
 	o.Net = NetOptions{Delay: ttl / 1000, Jitter: ttl / 20, Loss: 0.1, Duplicate: 0.2, Late: 0.2, MostLate: 4 * ttl}
-	o.Calls = CallOptions{Slots: 2, Think: node.Duration(ttl / 64), Hold: ttl / 16, Patience: 0.3, Try: 0.2}
+	o.Calls = CallOptions{Slots: 2, Think: ttl / 64, Hold: ttl / 16, Patience: 0.3, Try: 0.2}
 	o.Faults.Extreme = true
 }

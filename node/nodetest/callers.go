@@ -109,7 +109,7 @@ func (s *sim) giveUp(c *call) {
 		s.stats.Canceled++
 	}
 	if s.calls[c.id] == c && waits {
-		s.fail("driver", "%s call %d was canceled and goes on", c.who.name, c.id)
+		s.fail("%s call %d was canceled and goes on", c.who.name, c.id)
 	}
 }
 
@@ -158,7 +158,7 @@ func (s *sim) unlock(c *call) {
 	now := p.now()
 	held := p.core.Unlock(now, c.id)
 	if held != (now < c.claim.deadline) {
-		s.fail("driver", "%s call %d unlocks at %d, deadline %d, held %v", p.name, c.id, now, c.claim.deadline, held)
+		s.fail("%s call %d unlocks at %d, deadline %d, held %v", p.name, c.id, now, c.claim.deadline, held)
 	}
 	if held {
 		s.endClaim(c)
@@ -200,7 +200,7 @@ func (s *sim) happened(p *process, e *node.Event) {
 	case node.EventAcquired, node.EventFailed, node.EventLost, node.EventToken, node.EventDeadline:
 		c := s.calls[e.Call]
 		if c == nil || c.who != p {
-			s.fail("driver", "%s tells of call %d, which it does not have: %s", p.name, e.Call, tell(e))
+			s.fail("%s tells of call %d, which it does not have: %s", p.name, e.Call, tell(e))
 			return
 		}
 		s.callEvent(p, c, e)
@@ -210,14 +210,14 @@ func (s *sim) happened(p *process, e *node.Event) {
 	case node.EventRestarted:
 		s.stats.Rose++
 	case node.EventPeerDiffers, node.EventDropped:
-		s.fail("driver", "%s: %s", p.name, tell(e))
-	case node.EventWaiting, node.EventPeerUp, node.EventPeerDown:
+		s.fail("%s: %s", p.name, tell(e))
+	case node.EventWaiting, node.EventPeerUp, node.EventPeerDown, node.EventPeerStarting:
 	}
 }
 
 func (s *sim) callEvent(p *process, c *call, e *node.Event) {
 	if c.holds == (e.Type == node.EventAcquired || e.Type == node.EventFailed) {
-		s.fail("driver", "%s tells of call %d, holding %v: %s", p.name, c.id, c.holds, tell(e))
+		s.fail("%s tells of call %d, holding %v: %s", p.name, c.id, c.holds, tell(e))
 		return
 	}
 	switch e.Type {

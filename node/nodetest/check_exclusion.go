@@ -16,8 +16,7 @@ type claim struct {
 	call     node.CallID
 	clock    *clock
 	deadline node.Instant // as far as the core knew when it last ran
-	seq      uint64
-	late     func() bool // whether its driver may not have run at the deadline
+	late     func() bool  // whether its driver may not have run at the deadline
 }
 
 // live reports whether the holder may believe at t that it holds.

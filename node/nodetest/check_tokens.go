@@ -99,9 +99,11 @@ func (t *tokens) fixed(lock string, lease int, token uint64, who string) *Violat
 	return nil
 }
 
-// watchMemory notes which members know their floors.
+// watchMemory notes which members know their floors. It asks each T/8: to learn of it
+// late can only excuse a little more.
 func (s *sim) watchMemory(p *process, now node.Instant) {
-	if p.index < s.opt.Members && !s.tokens.knows[p.index] {
+	if p.index < s.opt.Members && !s.tokens.knows[p.index] && now >= p.asked.Add(s.opt.TTL/8) {
+		p.asked = now
 		s.tokens.memory(p.index, p.core.Status(now).FloorsKnown)
 	}
 }

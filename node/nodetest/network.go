@@ -47,7 +47,7 @@ func (s *sim) send(from *process, m *node.Message) {
 	s.stats.Messages++
 	to, ok := s.byName[m.To]
 	if !ok {
-		s.fail("driver", "%s sends to %q, which nobody is called", from.name, m.To)
+		s.fail("%s sends to %q, which nobody is called", from.name, m.To)
 		return
 	}
 	if s.tracing && !keepAlive(m.Type) {

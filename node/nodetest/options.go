@@ -176,7 +176,9 @@ func (o Options) String() string {
 		name string
 		on   bool
 	}{
-		{"no rotation", o.NoRotation}, {"tree only", o.TreeOnly}, {"walls off", o.Faults.Walls},
+		{"no rotation", o.NoRotation},
+		{"tree only", o.TreeOnly},
+		{"walls off", o.Faults.Walls},
 		{"extreme clocks", o.Faults.Extreme},
 	} {
 		if flag.on {

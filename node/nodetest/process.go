@@ -22,8 +22,9 @@ type process struct {
 	waiting  []func() // what callers asked for meanwhile
 	wakeAt   moment   // of the wake event that counts
 	touched  node.Instant
-	replaced bool // told that another process runs under its name
-	acquired bool // told of a new lease in this step
+	asked    node.Instant // when it was last asked whether it knows its floors
+	replaced bool         // told that another process runs under its name
+	acquired bool         // told of a new lease in this step
 	claims   []*claim
 	slots    []slot
 }
@@ -51,10 +52,10 @@ func (s *sim) start(p *process) {
 		Seed:        s.rand.Uint64(), Limits: node.Limits{Floors: s.opt.Floors}, Breakage: s.opt.Broken,
 	}, now, p.wall())
 	if err != nil {
-		s.fail("driver", "%s does not start: %v", p.name, err)
+		s.fail("%s does not start: %v", p.name, err)
 		return
 	}
-	p.core, p.paused, p.replaced, p.acquired, p.wakeAt, p.touched = core, false, false, false, never, now
+	p.core, p.paused, p.replaced, p.acquired, p.wakeAt, p.touched, p.asked = core, false, false, false, never, now, now
 	s.trace("%s starts, clock %d, %+d ppm", p.name, now, p.clock.ppm)
 	s.tokens.memory(p.index, false)
 	p.collect(now)

@@ -190,9 +190,9 @@ func (s *sim) judgeProbe() {
 	})
 }
 
-// fail notes a violation; the first one ends the run.
-func (s *sim) fail(kind, format string, args ...any) {
-	s.report(&Violation{Kind: kind, Text: fmt.Sprintf(format, args...)})
+// fail notes that driver and core do not agree; the first violation ends the run.
+func (s *sim) fail(format string, args ...any) {
+	s.report(&Violation{Kind: "driver", Text: fmt.Sprintf(format, args...)})
 }
 
 func (s *sim) report(v *Violation) {
@@ -216,7 +216,7 @@ func (s *sim) tree(lock string) *quorum.Tree {
 	}
 	t, err := quorum.New(s.opt.Members, rotation)
 	if err != nil {
-		s.fail("driver", "no tree: %v", err)
+		s.fail("no tree: %v", err)
 	}
 	return t
 }

@@ -77,6 +77,8 @@ func tell(e *node.Event) string {
 		return "peer up: " + e.Peer
 	case node.EventPeerDown:
 		return "peer down: " + e.Peer
+	case node.EventPeerStarting:
+		return "peer starting: " + e.Peer
 	case node.EventReplaced:
 		return "REPLACED"
 	case node.EventRestarted:
