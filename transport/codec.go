@@ -106,7 +106,8 @@ func (e *Encoder) close(buf []byte) ([]byte, error) {
 	return out, nil
 }
 
-// appendFrame appends a whole frame: the length, then what fill writes.
+// appendFrame appends a whole frame: the length, then m. On error buf comes back
+// as it was.
 func (e *Encoder) appendFrame(buf []byte, m *node.Message) ([]byte, error) {
 	start := len(buf)
 	out, err := e.Append(append(buf, 0, 0, 0, 0), m)

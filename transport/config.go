@@ -73,7 +73,8 @@ type TCPConfig struct {
 	// Name is this node's name, 1 to 128 bytes of UTF-8 without control
 	// characters. Messages that it sends carry it as From.
 	Name string
-	// Cluster must be the same text at both ends of a connection; it may be empty.
+	// Cluster must be the same text at both ends of a connection, at most 128 bytes
+	// without control characters; it may be empty.
 	Cluster string
 	// Client says that this node answers nobody; it then has no Port. A member has
 	// one.

@@ -50,9 +50,10 @@ type PortStats struct {
 	Open     int64
 }
 
-// Port is the one address of a member, TCP and UDP. Its first byte tells whether
-// an accepted connection is a lock connection (given to the [TCP] transport that
-// has this Port) or a gossip stream (given out by GossipConns).
+// Port is the one address of a member, TCP and UDP. The first byte of an accepted
+// connection tells whether it is a lock connection (given to the [TCP] transport
+// that has this Port) or a gossip stream (given out by GossipConns). Its methods
+// may be called by several goroutines.
 type Port struct {
 	cfg    PortConfig
 	tcp    *net.TCPListener

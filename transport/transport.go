@@ -82,8 +82,8 @@ type Handler interface {
 
 // Transport sends and receives messages for one node.
 type Transport interface {
-	// Start begins to receive. It does not wait for any peer. It fails when
-	// called twice or after Close.
+	// Start begins to receive. It does not wait for any peer. It fails with
+	// ErrStarted when called twice and with ErrClosed after Close.
 	Start(h Handler) error
 	// Send hands a message over to be sent to m.To. It never blocks and may be
 	// called by several goroutines. When a queue is full the oldest message in it
