@@ -42,6 +42,16 @@ func splitLabel(b []byte) (label string, rest []byte, err error) {
 	return string(b[2:n]), b[n:], nil
 }
 
+// skipCRC takes the checksum off that memberlist puts in front of a packet; it
+// compares it itself.
+func skipCRC(b []byte) []byte {
+	const size = 5 // the type and 32 bits
+	if len(b) > size && b[0] == msgCRC {
+		return b[size:]
+	}
+	return b
+}
+
 // checkPacket refuses packets that memberlist would spend much on, or that no
 // member sends: user messages, compressed ones (a packet can unfold to megabytes),
 // compounds within compounds.
@@ -53,9 +63,7 @@ func checkPacket(b []byte, label string) error {
 	if got != label {
 		return fmt.Errorf("%w: %.80q", errLabel, got)
 	}
-	if len(b) > 5 && b[0] == msgCRC {
-		b = b[5:]
-	}
+	b = skipCRC(b)
 	if len(b) == 0 {
 		return errTruncated
 	}
@@ -110,9 +118,7 @@ func messageNumber(b []byte) (kind byte, number uint32, ok bool) {
 	if err != nil {
 		return 0, 0, false
 	}
-	if len(b) > 5 && b[0] == msgCRC {
-		b = b[5:]
-	}
+	b = skipCRC(b)
 	if len(b) > 0 && b[0] == msgCompound {
 		parts, err := compoundParts(b[1:])
 		if err != nil || len(parts) == 0 {

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -56,12 +57,7 @@ func newTable(peers []Peer, resolve func(context.Context, string) ([]netip.AddrP
 	for _, p := range peers {
 		t.list = append(t.list, &peer{Peer: p})
 	}
-	slices.SortFunc(t.list, func(a, b *peer) int {
-		if a.Name < b.Name {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(t.list, func(a, b *peer) int { return strings.Compare(a.Name, b.Name) })
 	for i, p := range t.list {
 		p.index = i
 		t.byName[p.Name] = p

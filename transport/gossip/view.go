@@ -9,10 +9,11 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// Events hears of changes. The calls come one at a time from one goroutine that belongs to the
-// gossip and holds no lock; while one is under way no further ones come, so it must not
-// block for long and must not call Close. Changes that undo each other
-// before they could be told are left out. This node itself is never reported.
+// Events hears of changes. The calls come one at a time from one goroutine that
+// belongs to the gossip and holds no lock; while one is under way no further ones
+// come, so it must not block for long and must not call Close. Changes that undo
+// each other before they could be told are left out. This node itself is never
+// reported.
 type Events interface {
 	// PeerAlive says that a member is up, as far as gossip knows.
 	PeerAlive(name string)
