@@ -75,7 +75,9 @@ type Config struct {
 	// a keep-alive to each member each T/4, and each T/8 while it holds or waits.
 	LeaseTTL time.Duration
 	// MaxClockDrift (d) bounds how far the rate of any machine's clock may be off
-	// real time: 0.1 allows 0.9 to 1.1 seconds a second. Default 0.1, at most 0.2.
+	// real time: 0.1, which the default configs have, allows 0.9 to 1.1 seconds a
+	// second. At most 0.2. Zero trusts all clocks to run at the very same rate,
+	// which none do: it is not a default.
 	MaxClockDrift float64
 	// DisableRotation gives all locks the same root. By default each lock name
 	// has its own, which shares the load.
@@ -90,7 +92,7 @@ type Config struct {
 	// leads nowhere. Info is quiet in the normal case; warnings say what to do.
 	Logger logrus.FieldLogger
 
-	hooks hooks
+	hooks hooks // what tests replace
 }
 
 // DefaultLANConfig is for members at one site: T = 3 s. Set Name and Peers.

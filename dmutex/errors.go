@@ -100,7 +100,7 @@ type LossReason string
 const (
 	LossExpired  LossReason = "expired"  // the deadline passed while members answered, or while this process was paused
 	LossCutOff   LossReason = "cut off"  // too few members could be reached to keep the lock
-	LossForced   LossReason = "forced"   // somebody asked this node to end the hold
+	LossForced   LossReason = "forced"   // somebody asked this node to end the hold; nothing can ask yet
 	LossClosed   LossReason = "closed"   // the node was closed
 	LossReplaced LossReason = "replaced" // another process runs under this node's name
 )
@@ -134,9 +134,9 @@ func (e *PeersDifferError) Error() string {
 // Is reports whether target is ErrPeersDiffer.
 func (e *PeersDifferError) Is(target error) bool { return target == ErrPeersDiffer }
 
-// QuarantineError says that this member was started so lately that it may have
-// granted locks before which it knows nothing of. It passes by itself; other
-// members go on meanwhile.
+// QuarantineError says that this member was started so lately that locks may still
+// be held by what its process before granted, of which it knows nothing. It passes
+// by itself; other members go on meanwhile.
 type QuarantineError struct {
 	For time.Duration // how long it still takes
 }

@@ -111,8 +111,8 @@ func (l *Lease) untilDeadline() time.Duration {
 // waits until every member has answered once: what was forgotten must be found
 // where it may still be known. Call it early, in a goroutine of its own, to overlap
 // it with work.
-// It fails with a [LostError] or ErrNotHeld when the lease ends first, and with a
-// [NoQuorumError] when ctx does.
+// It fails with a [LostError] or ErrNotHeld when the lease ends first, with a
+// [NoQuorumError] when ctx does, and with ErrClosed when the node has stopped.
 func (l *Lease) Token(ctx context.Context) (uint64, error) {
 	l.mu.Lock()
 	if l.fixed == nil {

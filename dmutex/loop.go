@@ -62,8 +62,8 @@ type loop struct {
 	nextAt   node.Instant // when deadlines are told again
 	reportAt node.Instant // when the log is told who has not answered; zero: it was
 	closeBy  node.Instant // set once the node is closing: when what is still held is given up
-	heard    bool         // a message came since then
-	shortAt  node.Instant // when those that are near may be
+	heard    bool         // a message came since near deadlines were told
+	shortAt  node.Instant // when those may be told again
 }
 
 func newLoop(n *Node, core *node.Node) *loop {

@@ -155,7 +155,8 @@ func (m *Mutex) failure(r result, cause error) error {
 
 // Do runs f while holding the lock of that name. The context that f gets is
 // derived from ctx and ends when the lock is lost; f must stop then. Do returns
-// f's error, joined with a [LostError] when the lock was lost before f returned.
+// f's error, joined with a [LostError] when the lock was lost before f returned, or
+// the error of [Mutex.Lock] without having called f.
 func (n *Node) Do(ctx context.Context, name string, f func(ctx context.Context) error, opts ...Option) error {
 	lease, err := n.Mutex(name, opts...).Lock(ctx)
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 	"github.com/treequorum/dmutex/transport/gossip"
 )
 
-// closeTime bounds how long a node takes to close, whatever its peers do.
+// closeTime bounds how long a node takes to close its connections, whatever its
+// peers do.
 const closeTime = 5 * time.Second
 
 // hooks are what tests replace.
@@ -28,7 +29,8 @@ type hooks struct {
 }
 
 // Node is one node of a cluster, running until Close. All methods may be called
-// by several goroutines.
+// by several goroutines. Those that tell its state ask its own goroutine, and wait
+// for that and not for the network.
 type Node struct {
 	cfg   Config // copied, with the defaults filled in
 	hooks hooks
@@ -204,11 +206,11 @@ func (n *Node) disconnect(ctx context.Context) {
 }
 
 // Close ends this node's calls with ErrClosed and its leases as lost, reason
-// "closed", waits for their holders to unlock them (T/4 and 2 seconds at the most),
+// "closed", waits for their holders to unlock them (T/4, and 2 seconds at the most),
 // so that nobody else has the lock while they stop, says goodbye to the members and
-// stops. It returns when no goroutine of the node is left, after 5 seconds at the
-// most, or with ctx's error when ctx ends first; the node then goes on closing. A
-// second Close waits for the first.
+// stops. It returns when no goroutine of the node is left (but for one that the
+// Logger blocks), after 8 seconds at the most, or with the cause of ctx's end when
+// that comes first; the node then goes on closing. A second Close waits for the first.
 func (n *Node) Close(ctx context.Context) error {
 	n.close.Do(func() { close(n.quit) })
 	select {

@@ -89,7 +89,7 @@ func (n *Node) Members() []MemberStatus {
 
 // Ready returns nil when this node can be expected to get and to grant locks.
 // Otherwise it says what is missing: a [PeersDifferError], a [NoQuorumError], a
-// [QuarantineError], or ErrClosed. It does not block.
+// [QuarantineError], or ErrClosed. It does not wait for the network.
 func (n *Node) Ready() error {
 	var status node.Status
 	if !n.query(func(c *node.Node, now node.Instant) { status = c.Status(now) }) {
