@@ -76,6 +76,14 @@ type Hold struct {
 // later than this many others is of no use.
 const pingsKept = 64
 
+// Group is a process group and, when Guard is not 0, the process that guards it.
+type Group struct {
+	ID          int
+	LeaderStart uint64
+	Guard       int
+	GuardStart  uint64
+}
+
 // Lock asks for the lock. It returns once the agent has taken the request in;
 // what comes of it is told by Next. The end of ctx ends the request, at any time.
 // The error is an *UnreachableError, or an *Error of the agent.
@@ -198,10 +206,10 @@ func (h *Hold) Ping() error {
 	return h.sendLocked(Update{Ping: n})
 }
 
-// Group names the process group that will work under the lock. It must not start
-// before Next told KindGrouped.
-func (h *Hold) Group(group int, leaderStart uint64) error {
-	return h.send(Update{Group: group, GroupLeaderStart: leaderStart})
+// Group names the process group that will work under the lock, see [Update]. It
+// must not start before Next told KindGrouped.
+func (h *Hold) Group(g Group) error {
+	return h.send(Update{Group: g.ID, GroupLeaderStart: g.LeaderStart, Guard: g.Guard, GuardStart: g.GuardStart})
 }
 
 // Release ends the hold or the wait; Next tells when that is done.

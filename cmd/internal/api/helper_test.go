@@ -215,7 +215,7 @@ func inWorld(t *testing.T, maxHolds int, f func(t *testing.T, w *world)) {
 		log.SetOutput(io.Discard)
 		w := &world{
 			t: t, began: time.Now(), node: &fakeNode{calls: make(chan *fakeCall, 64)}, listener: newPipeListener(),
-			processes: &fakeProcesses{starts: map[int]uint64{100: 1, 200: 2}, groups: map[int]bool{200: true}},
+			processes: &fakeProcesses{starts: map[int]uint64{100: 1, 150: 3, 200: 2}, groups: map[int]bool{200: true}},
 		}
 		w.server = NewServer(ServerConfig{
 			Node: w.node, TTL: testTTL, Clock: w.clock, BootID: testBoot, Processes: w.processes, MaxHolds: maxHolds, Log: log,

@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"time"
+
+	"github.com/sirupsen/logrus"
 )
 
 // watchEvery is how often the processes of a caller that is gone are looked at.
@@ -24,8 +26,8 @@ type hold struct {
 	endBy   time.Duration // once frozen: when the hold ends at the latest
 	left    bool          // the connection has ended
 	checked time.Duration // when the caller's processes were last looked at
-	group   int
-	leader  uint64 // start time of the group's leader
+	group   Group
+	said    bool // that processes outlive what they were told was logged
 }
 
 func newHold(s *session, lease Lease) *hold {
@@ -126,17 +128,24 @@ func (h *hold) update(u Update) bool {
 		return true
 	case u.Ping != 0:
 		h.pinged(u.Ping)
-	case h.group != 0:
+	case h.group.ID != 0:
 		h.out.write(badRequest("the group was told before").state())
 		h.leave("the caller sent a wrong line")
 	default:
-		h.group, h.leader = u.Group, u.GroupLeaderStart
-		if h.watched && h.cfg.Processes.StartTime(h.group) != h.leader {
-			h.watched = false // it cannot be seen, so only pings tell that it lives
+		h.group = Group{ID: u.Group, LeaderStart: u.GroupLeaderStart, Guard: u.Guard, GuardStart: u.GuardStart}
+		if h.watched && !h.groupSeen() {
+			h.watched = false // only pings tell that it lives
 		}
 		h.out.write(State{State: KindGrouped, Watched: h.watched})
 	}
 	return false
+}
+
+// groupSeen reports whether the processes of a group that was just told can be
+// seen from here.
+func (h *hold) groupSeen() bool {
+	starts := h.cfg.Processes.StartTime
+	return starts(h.group.ID) == h.group.LeaderStart && (h.group.Guard == 0 || starts(h.group.Guard) == h.group.GuardStart)
 }
 
 // leave goes on without a connection.
@@ -147,7 +156,7 @@ func (h *hold) leave(why string) {
 	h.left = true
 	h.out.broken = true
 	h.ticker.Reset(min(h.cfg.TTL/16, watchEvery))
-	log := h.log.WithField("pid", h.hello.PID).WithField("group", h.group)
+	log := h.log.WithField("pid", h.hello.PID).WithField("group", h.group.ID)
 	if h.watched {
 		log.Info(why + "; the lock stays held until the caller's processes are dead")
 	} else {
@@ -167,18 +176,20 @@ func (h *hold) freeze() {
 }
 
 // isOver ends the hold when its caller is dead, has fallen silent, or had its
-// time after the server was told to close; and reports that.
+// time after the server was told to close; and reports that. Nothing but the end
+// of the lease takes the lock from processes that can be seen to live.
 func (h *hold) isOver() bool {
 	now := h.cfg.Clock()
 	var reason string
 	switch {
 	case !h.watched && now >= h.lastPing+h.cfg.TTL:
 		reason = "no ping for " + h.cfg.TTL.String()
-	case h.frozen && now >= h.endBy:
-		reason = "closed"
-	case h.watched && h.left && now-h.checked >= watchEvery:
+	case !h.watched && h.frozen && now >= h.endBy:
+		reason = ReasonClosed
+	case h.watched && (h.left || h.frozen && now >= h.endBy) && now-h.checked >= watchEvery:
 		h.checked = now
 		if h.living() {
+			h.sayOverdue(now)
 			return false
 		}
 		reason = "caller is dead"
@@ -191,8 +202,21 @@ func (h *hold) isOver() bool {
 	return true
 }
 
-// living reports whether the caller, or anything in its group, runs.
+// sayOverdue warns, once, of processes that go on after the time that they were
+// told.
+func (h *hold) sayOverdue(now time.Duration) {
+	if h.said || !h.frozen || now < h.endBy {
+		return
+	}
+	h.said = true
+	h.log.WithFields(logrus.Fields{"pid": h.hello.PID, "group": h.group.ID, "guard": h.group.Guard}).
+		Warn("processes still run under the lock after the time they were told to end by; it stays held while they do: end them")
+}
+
+// living reports whether the caller, its guard, or anything in its group, runs.
 func (h *hold) living() bool {
-	return h.cfg.Processes.Alive(h.hello.PID, h.hello.PIDStart) ||
-		h.group != 0 && h.cfg.Processes.GroupAlive(h.group, h.leader)
+	p, g := h.cfg.Processes, h.group
+	return p.Alive(h.hello.PID, h.hello.PIDStart) ||
+		g.Guard != 0 && p.Alive(g.Guard, g.GuardStart) ||
+		g.ID != 0 && p.GroupAlive(g.ID, g.LeaderStart)
 }

@@ -41,7 +41,7 @@ func TestHoldGoesFromWaitingToReleased(t *testing.T) {
 		if state = c.want(KindHeld); state.DeadlineNS != int64(lease.BootDeadline()) || state.Token != 4711 {
 			t.Errorf("after a renewal held is %+v, want deadline %d and the token", state, lease.BootDeadline())
 		}
-		if err := c.hold.Group(200, 2); err != nil {
+		if err := c.hold.Group(Group{ID: 200, LeaderStart: 2}); err != nil {
 			t.Fatal(err)
 		}
 		if state = c.want(KindGrouped); !state.Watched {
@@ -144,30 +144,33 @@ func TestHoldWarnsWhenNothingIsRenewed(t *testing.T) {
 // The early end rule: a bare end of the connection keeps a hold while the
 // caller's processes live.
 func TestEndOfConnectionKeepsTheHoldOfLivingProcesses(t *testing.T) {
-	for _, last := range []string{"caller", "group"} {
+	for _, last := range []string{"caller", "guard", "group"} {
 		t.Run("the "+last+" dies last", func(t *testing.T) {
 			inWorld(t, 0, func(t *testing.T, w *world) {
 				c, lease := w.held(watched())
 				defer w.renewing(lease)()
-				if err := c.hold.Group(200, 2); err != nil {
+				if err := c.hold.Group(Group{ID: 200, LeaderStart: 2, Guard: 150, GuardStart: 3}); err != nil {
 					t.Fatal(err)
 				}
 				c.await(KindGrouped)
 				c.hold.Close()
 				w.sleep(10 * testTTL)
 				if lease.isUnlocked() {
-					t.Fatal("unlocked while caller and group live")
+					t.Fatal("unlocked while all live")
 				}
-				end := []func(){func() { w.processes.kill(100) }, func() { w.processes.killGroup(200) }}
-				if last == "caller" {
-					end[0], end[1] = end[1], end[0]
+				ends := map[string]func(){
+					"caller": func() { w.processes.kill(100) }, "guard": func() { w.processes.kill(150) }, "group": func() { w.processes.killGroup(200) },
 				}
-				end[0]()
+				end := ends[last]
+				delete(ends, last)
+				for _, f := range ends {
+					f()
+				}
 				w.sleep(10 * testTTL)
 				if lease.isUnlocked() {
 					t.Fatalf("unlocked while the %s lives", last)
 				}
-				end[1]()
+				end()
 				w.sleep(2*watchEvery + time.Millisecond)
 				if !lease.isUnlocked() {
 					t.Fatalf("still locked %v after the last process died", 2*watchEvery)
@@ -217,7 +220,7 @@ func TestGroupThatCannotBeSeenNeedsPings(t *testing.T) {
 	inWorld(t, 0, func(t *testing.T, w *world) {
 		c, lease := w.held(watched())
 		defer w.renewing(lease)()
-		if err := c.hold.Group(200, 99); err != nil {
+		if err := c.hold.Group(Group{ID: 200, LeaderStart: 99}); err != nil {
 			t.Fatal(err)
 		}
 		if state := c.await(KindGrouped); state.Watched {
@@ -317,6 +320,8 @@ func TestWrongLineKeepsTheHold(t *testing.T) {
 		"no part":      Update{},
 		"unknown part": map[string]any{"pong": 1},
 		"bad group":    Update{Group: -5},
+		"bad guard":    Update{Group: 200, GroupLeaderStart: 2, Guard: 1},
+		"lone guard":   Update{Guard: 150, GuardStart: 3},
 		"group 1":      Update{Group: 1},
 		"wrong type":   map[string]any{"ping": "x"},
 		"too long":     map[string]any{"ping": string(make([]byte, MaxRequestLine))},

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -10,7 +11,7 @@ func TestShutdownWaitsForTheProcessesOfHolds(t *testing.T) {
 	inWorld(t, 0, func(t *testing.T, w *world) {
 		c, lease := w.held(watched())
 		defer w.renewing(lease)()
-		if err := c.hold.Group(200, 2); err != nil {
+		if err := c.hold.Group(Group{ID: 200, LeaderStart: 2}); err != nil {
 			t.Fatal(err)
 		}
 		c.await(KindGrouped)
@@ -42,11 +43,16 @@ func TestShutdownWaitsForTheProcessesOfHolds(t *testing.T) {
 	})
 }
 
+// A caller that cannot be seen has its time, and no more.
 func TestShutdownIsOverWhenTheToldDeadlineIs(t *testing.T) {
 	inWorld(t, 0, func(t *testing.T, w *world) {
-		c, lease := w.held(watched())
+		c, lease := w.held(Hello{})
 		defer w.renewing(lease)()
 		w.sleep(time.Second)
+		if err := c.hold.Ping(); err != nil {
+			t.Fatal(err)
+		}
+		w.sleep(time.Second / 2)
 		told := c.hold.Deadline()
 		if err := w.server.Shutdown(t.Context()); err != nil {
 			t.Fatal(err)
@@ -60,5 +66,57 @@ func TestShutdownIsOverWhenTheToldDeadlineIs(t *testing.T) {
 		if !lease.isUnlocked() {
 			t.Error("not unlocked at the end")
 		}
+	})
+}
+
+// A shutdown never takes a lock from processes that live, whatever they were
+// told; when its time is over they are left to the lease.
+func TestShutdownLeavesTheLockToLivingProcesses(t *testing.T) {
+	for _, last := range []string{"caller", "guard", "group"} {
+		t.Run("the "+last+" dies last", func(t *testing.T) {
+			inWorld(t, 0, func(t *testing.T, w *world) {
+				c, lease := w.held(watched())
+				defer w.renewing(lease)()
+				if err := c.hold.Group(Group{ID: 200, LeaderStart: 2, Guard: 150, GuardStart: 3}); err != nil {
+					t.Fatal(err)
+				}
+				c.await(KindGrouped)
+				ctx, cancel := context.WithTimeout(t.Context(), 20*testTTL)
+				defer cancel()
+				done := make(chan error, 1)
+				go func() { done <- w.server.Shutdown(ctx) }()
+				w.sleep(5 * testTTL)
+				ends := map[string]func(){
+					"caller": func() { w.processes.kill(100) }, "guard": func() { w.processes.kill(150) }, "group": func() { w.processes.killGroup(200) },
+				}
+				end := ends[last]
+				delete(ends, last)
+				for _, f := range ends {
+					f()
+				}
+				w.sleep(5 * testTTL)
+				if lease.isUnlocked() {
+					t.Fatalf("unlocked while the %s lives", last)
+				}
+				end()
+				if err := <-done; err != nil || !lease.isUnlocked() {
+					t.Errorf("Shutdown: %v, unlocked: %v; want the end once all is dead", err, lease.isUnlocked())
+				}
+			})
+		})
+	}
+}
+
+func TestShutdownGivesUpOnLivingProcesses(t *testing.T) {
+	inWorld(t, 0, func(t *testing.T, w *world) {
+		_, lease := w.held(watched())
+		stop := w.renewing(lease)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*testTTL)
+		defer cancel()
+		if err := w.server.Shutdown(ctx); err == nil || lease.isUnlocked() {
+			t.Errorf("Shutdown: %v, unlocked: %v; want an error and the lock left to the lease", err, lease.isUnlocked())
+		}
+		stop()
+		w.processes.kill(100)
 	})
 }

@@ -9,9 +9,9 @@
 // open at the same time.
 //
 // A hold ends early only by an update that releases it. A caller that named its
-// process, and its group, and lives on the agent's machine, keeps the lock until
-// these are dead, whatever becomes of the connection; any other caller keeps it
-// until it has sent no ping for the lease's length.
+// process, its group and its guard, and lives on the agent's machine, keeps the
+// lock until all these are dead, whatever becomes of the connection; any other
+// caller keeps it until it has sent no ping for the lease's length.
 package api
 
 import (
@@ -54,6 +54,10 @@ type Update struct {
 	// GroupLeaderStart the start time of its leader, as Hello.PIDStart.
 	Group            int    `json:"group,omitempty"`
 	GroupLeaderStart uint64 `json:"group_leader_start,omitempty"`
+	// Guard is a process that ends the group when the caller does not, and
+	// GuardStart its start time. They come with a group, or not at all.
+	Guard      int    `json:"guard,omitempty"`
+	GuardStart uint64 `json:"guard_start,omitempty"`
 	// Ping says that the caller lives. Pings are numbered from 1 up.
 	Ping uint64 `json:"ping,omitempty"`
 	// Release ends the hold, or the wait.
@@ -63,7 +67,7 @@ type Update struct {
 // check reports an update that says nothing, or two things.
 func (u Update) check() error {
 	parts := 0
-	for _, is := range []bool{u.Group != 0 || u.GroupLeaderStart != 0, u.Ping != 0, u.Release} {
+	for _, is := range []bool{u.Group != 0 || u.GroupLeaderStart != 0 || u.Guard != 0 || u.GuardStart != 0, u.Ping != 0, u.Release} {
 		if is {
 			parts++
 		}
@@ -73,6 +77,8 @@ func (u Update) check() error {
 		return fmt.Errorf("a line must hold exactly one of group, ping and release, not %d", parts)
 	case u.Group < 0 || u.Group == 1, u.Group == 0 && u.GroupLeaderStart != 0:
 		return fmt.Errorf("group %d is no process group of a command", u.Group)
+	case u.Guard < 0 || u.Guard == 1, u.Guard == 0 && u.GuardStart != 0, u.Guard != 0 && u.Group == 0:
+		return fmt.Errorf("guard %d of group %d is no process that guards a command", u.Guard, u.Group)
 	}
 	return nil
 }
@@ -99,6 +105,8 @@ const (
 	// ReasonClosing asks to end now: the agent shuts down, and the deadline that
 	// was told last will not move on.
 	ReasonClosing = "closing"
+	// ReasonClosed, of KindLost, says that the agent has ended.
+	ReasonClosed = "closed"
 )
 
 // State is one line of a response.

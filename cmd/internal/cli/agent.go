@@ -144,27 +144,58 @@ func stopError(node *dmutex.Node) error {
 }
 
 // closeAgent ends the API, which waits for those who hold locks, then the node.
+// Locks under which processes still run when that takes too long are not released:
+// a node that ends without a word keeps them for T.
 func closeAgent(ctx context.Context, node *dmutex.Node, server *api.Server, ttl time.Duration, signals <-chan os.Signal, failure error) error {
-	const nodeTime = 5 * time.Second
+	const (
+		nodeTime  = 5 * time.Second
+		holdsTime = 30 * time.Second // beyond T, for those that do not end when they are told to
+	)
 	done := make(chan error, 1)
 	go func() {
-		holds, cancel := context.WithTimeout(ctx, ttl+time.Second)
+		holds, cancel := context.WithTimeout(ctx, ttl+holdsTime)
 		defer cancel()
-		err := server.Shutdown(holds)
+		if err := server.Shutdown(holds); err != nil {
+			done <- fmt.Errorf("%w; members keep its locks until their leases are over", err)
+			return
+		}
 		last, cancelLast := context.WithTimeout(ctx, nodeTime)
 		defer cancelLast()
-		done <- errors.Join(err, node.Close(last))
+		done <- node.Close(last)
 	}()
 	select {
 	case err := <-done:
 		failure = errors.Join(failure, err)
-	case sig := <-signals:
+	case sig := <-another(signals):
 		failure = errors.Join(failure, fmt.Errorf("ended at once by a second signal (%v): members keep its locks for T", sig))
 	}
 	if failure != nil {
 		return &exitError{status: exitFailure, err: failure}
 	}
 	return nil
+}
+
+// another returns a channel that passes a signal on that comes a while after the
+// first: who ends a whole group often sends two at one time.
+func another(signals <-chan os.Signal) <-chan os.Signal {
+	const together = 500 * time.Millisecond
+	second := make(chan os.Signal, 1)
+	go func() {
+		timer := time.NewTimer(together)
+		defer timer.Stop()
+		for first := true; ; {
+			select {
+			case sig := <-signals:
+				if !first {
+					second <- sig
+					return
+				}
+			case <-timer.C:
+				first = false
+			}
+		}
+	}()
+	return second
 }
 
 // listenAPI opens the API's port, on loopback only: whoever reaches it can take

@@ -112,6 +112,9 @@ func (f *follower) Lost() <-chan struct{} { return f.lost }
 // Closing implements runner.Lease.
 func (f *follower) Closing() <-chan struct{} { return f.closing }
 
+// Changed implements runner.Lease.
+func (f *follower) Changed() <-chan struct{} { return f.renewed }
+
 // Renewed implements runner.Lease: while this process stood still, lines came
 // that are not read yet.
 func (f *follower) Renewed(atMost time.Duration) {

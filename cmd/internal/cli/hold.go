@@ -353,7 +353,7 @@ func (h *holder) environment() []string {
 // announce tells the agent of the command's group and waits until it has taken
 // note; the runner watches the lease meanwhile.
 func (h *holder) announce(g runner.Group) error {
-	if err := h.hold.Group(g.ID, g.LeaderStart); err != nil {
+	if err := h.hold.Group(api.Group(g)); err != nil {
 		return err
 	}
 	select {

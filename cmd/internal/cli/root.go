@@ -61,6 +61,9 @@ func Run(ctx context.Context, args []string, streams Streams) int {
 	if len(args) > 0 && args[0] == runner.GateArgument {
 		return runner.Gate(args[1:], streams.Err)
 	}
+	if len(args) > 0 && args[0] == runner.GuardArgument {
+		return runner.Guard(args[1:], streams.Err)
+	}
 	root := newRootCommand(streams)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)

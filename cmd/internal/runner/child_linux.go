@@ -6,9 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
-	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -20,11 +18,12 @@ type childEvent struct {
 	status  int
 }
 
-// child is the command, at first behind its gate.
+// child is the command, at first behind its gate, as its parent sees it: the
+// guard.
 type child struct {
 	pid    int
 	start  uint64 // see Group
-	gate   *os.File
+	gate   int
 	events chan childEvent // closed behind the event that says that it is over
 }
 
@@ -42,31 +41,21 @@ func lookUp(name string) (path string, status int, err error) {
 	}
 }
 
-// startChild starts the command behind its gate, in a new process group.
-func startChild(cfg *Config, path string) (*child, error) {
-	self := cfg.Self
-	if len(self) == 0 {
-		exe, err := os.Executable()
-		if err != nil {
-			return nil, fmt.Errorf("cannot find this program to start it again: %w", err)
-		}
-		self = []string{exe}
-	}
+// startChild starts the command behind its gate, in a new process group, with the
+// streams of this process.
+func startChild(path string, argv []string) (*child, error) {
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
-		return nil, fmt.Errorf("cannot make a pipe for the command: %w", err)
+		return nil, err
 	}
-	defer func() { _ = unix.Close(pipe[0]) }()
-	c := &child{
-		gate: os.NewFile(uintptr(pipe[1]), "gate"),
-		// Two events at most can wait: the rest is asked for after them.
-		events: make(chan childEvent, 2),
-	}
+	c := &child{gate: pipe[1], events: make(chan childEvent, 2)}
 	started := make(chan error)
-	go c.run(cfg, self, pipe[0], path, started)
-	if err := <-started; err != nil {
-		_ = c.gate.Close()
-		return nil, fmt.Errorf("cannot start %s again to run the command: %w", self[0], err)
+	go c.run(pipe[0], path, argv, started)
+	err := <-started
+	closeAll(pipe[0])
+	if err != nil {
+		closeAll(pipe[1])
+		return nil, err
 	}
 	return c, nil
 }
@@ -74,21 +63,11 @@ func startChild(cfg *Config, path string) (*child, error) {
 // run forks and then waits for the command. It keeps its thread until the
 // command is over: the kernel sends the death signal when the thread that
 // forked ends.
-func (c *child) run(cfg *Config, self []string, gate int, path string, started chan<- error) {
+func (c *child) run(gate int, path string, argv []string, started chan<- error) {
 	runtime.LockOSThread()
 	defer close(c.events)
-	// The descriptor is inherited under its own number: a fixed one might be in
-	// use by what the command inherits from our caller.
-	if _, err := unix.FcntlInt(uintptr(gate), unix.F_SETFD, 0); err != nil {
-		started <- err
-		return
-	}
-	argv := slices.Concat(self, gateArgs(gate, os.Getpid(), path, cfg.Args))
-	pid, err := syscall.ForkExec(filepath.Clean(self[0]), argv, &syscall.ProcAttr{
-		Env:   cfg.Env,
-		Files: []uintptr{cfg.Stdin.Fd(), cfg.Stdout.Fd(), cfg.Stderr.Fd()},
-		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
-	})
+	pid, err := spawn(gateArgs(gate, os.Getpid(), path, argv), os.Environ(), [3]uintptr{0, 1, 2}, []int{gate},
+		syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL})
 	if err != nil {
 		started <- err
 		return
@@ -124,10 +103,16 @@ func (c *child) wait() {
 }
 
 // open lets the command begin.
-func (c *child) open() error {
-	_, err := c.gate.Write([]byte{1})
-	return errors.Join(err, c.gate.Close())
+func (c *child) open() {
+	_, _ = unix.Write(c.gate, []byte{1}) // a gate that is gone has an exit status
+	closeAll(c.gate)
 }
 
 // signal sends sig to the whole group. That it is gone already is no error.
 func (c *child) signal(sig unix.Signal) { _ = unix.Kill(-c.pid, sig) }
+
+// terminate asks the group to end, also one that is stopped and would not see it.
+func (c *child) terminate() {
+	c.signal(unix.SIGTERM)
+	c.signal(unix.SIGCONT)
+}

@@ -15,7 +15,7 @@ import (
 // gateArgs are the arguments behind GateArgument: the descriptor to wait on, the
 // process that must still be the parent, the program's path, then its argv.
 func gateArgs(fd, parent int, path string, argv []string) []string {
-	return append([]string{GateArgument, strconv.Itoa(fd), strconv.Itoa(parent), path}, argv...)
+	return append([]string{GateArgument, itoa(int64(fd)), itoa(int64(parent)), path}, argv...)
 }
 
 // Gate waits until the caller writes a byte to the pipe named by args, then

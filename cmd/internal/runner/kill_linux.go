@@ -14,40 +14,32 @@ func becomeSubreaper() error {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
-// killAll sends KILL to the group and to every descendant of this process, in
-// whatever group or session, and returns how many still run. What forks
-// meanwhile is met by the next call.
-func killAll(group int) int {
+// killAll sends KILL to the group and to every descendant of this process but
+// spared, in whatever group or session, and returns how many still run. What
+// forks meanwhile is met by the next call.
+func killAll(group, spared int) int {
 	_ = unix.Kill(-group, unix.SIGKILL)
-	living := descendants(group)
-	for _, pid := range living {
-		_ = unix.Kill(pid, unix.SIGKILL)
+	living := descendants(group, spared)
+	for _, s := range living {
+		_ = unix.Kill(s.pid, unix.SIGKILL)
 	}
 	return len(living)
 }
 
 // descendants returns the running members of the group and the running
-// descendants of this process, those below a zombie included.
-func descendants(group int) []int {
+// descendants of this process, those below a zombie included, but not spared.
+func descendants(group, spared int) []procStat {
 	parents := make(map[int]int)
-	var living []int
-	inGroup := make(map[int]bool)
+	var living []procStat
 	scanProcesses(func(s procStat) {
 		parents[s.pid] = s.ppid
 		if s.running() {
-			living = append(living, s.pid)
+			living = append(living, s)
 		}
-		inGroup[s.pid] = s.pgrp == group
 	})
 	self := os.Getpid()
-	return slices.DeleteFunc(living, func(pid int) bool {
-		if pid == self {
-			return true
-		}
-		if inGroup[pid] {
-			return false
-		}
-		return !isBelow(pid, self, parents)
+	return slices.DeleteFunc(living, func(s procStat) bool {
+		return s.pid == self || s.pid == spared || s.pgrp != group && !isBelow(s.pid, self, parents)
 	})
 }
 
@@ -67,13 +59,17 @@ func isBelow(pid, ancestor int, parents map[int]int) bool {
 	return false
 }
 
-// reap takes the exit statuses of dead children without waiting. Only for when
-// nobody waits for the command any more.
-func reap() {
+// reap takes the exit statuses of dead children without waiting, and reports
+// whether any child is left. Only for when nobody waits for the command any more.
+func reap() bool {
 	for {
 		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
-		if (err != nil && !errors.Is(err, unix.EINTR)) || pid == 0 {
-			return
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return false
+		case pid == 0:
+			return true
 		}
 	}
 }

@@ -36,6 +36,9 @@ func TestMain(m *testing.M) {
 		go func() { status <- Gate(os.Args[2:], os.Stderr) }()
 		os.Exit(<-status)
 	}
+	if len(os.Args) > 1 && os.Args[1] == GuardArgument {
+		os.Exit(Guard(os.Args[2:], os.Stderr))
+	}
 	mode := os.Getenv(modeVariable)
 	switch mode {
 	case "":
@@ -69,6 +72,7 @@ func (l *scriptedLease) Deadline() time.Duration {
 }
 func (l *scriptedLease) Lost() <-chan struct{}    { return l.lost }
 func (l *scriptedLease) Closing() <-chan struct{} { return l.closing }
+func (l *scriptedLease) Changed() <-chan struct{} { return l.changed }
 
 func (l *scriptedLease) Renewed(atMost time.Duration) {
 	late := time.After(atMost)
@@ -138,7 +142,7 @@ func programRun() int {
 		Args: os.Args[1:], Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Lease: lease, Grace: grace, Tick: 50 * time.Millisecond, Signals: signals,
 		Announce: func(g Group) error {
-			_, _ = fmt.Fprintf(events, "group %d %d\n", g.ID, g.LeaderStart)
+			_, _ = fmt.Fprintf(events, "group %d %d %d %d\n", g.ID, g.LeaderStart, g.Guard, g.GuardStart)
 			return <-lease.announce
 		},
 	})

@@ -12,15 +12,16 @@ import (
 // run is one command under one lease.
 type run struct {
 	cfg       *Config
-	child     *child
+	guard     *guardian
 	terminal  *terminal
 	watch     watch
 	announced <-chan error
 	lost      <-chan struct{}
 	closing   <-chan struct{}
-	notRun    error // why the gate was never opened
-	stopAsked bool  // a stop was passed on to the command
-	exited    bool  // the command itself is over
+	told      time.Duration // the deadline that the guard knows
+	failure   error         // why the command was killed, or never ran, within its lease
+	stopAsked bool          // a stop was passed on to the command
+	exited    bool          // the command itself is over
 	status    int
 }
 
@@ -44,19 +45,20 @@ func Run(cfg *Config) (Result, error) {
 		lost:    cfg.Lease.Lost(),
 		closing: cfg.Lease.Closing(),
 	}
-	r.child, err = startChild(cfg, path)
+	r.guard, err = startGuard(cfg, path)
 	if err != nil {
 		return Result{}, err
 	}
+	defer r.guard.dismiss()
 	catchMore(cfg.Signals)
 	defer signal.Stop(cfg.Signals)
 	r.terminal = controllingTerminal(cfg.Stdin)
-	r.terminal.give(r.child.pid)
-	defer r.terminal.take(r.child.pid)
+	r.terminal.give(r.guard.group.ID)
+	defer r.terminal.take(r.guard.group.ID)
 	r.announce()
 	r.loop()
-	if r.notRun != nil && !r.watch.ending {
-		return Result{}, r.notRun
+	if r.failure != nil {
+		return Result{Status: r.status}, r.failure
 	}
 	return Result{Status: r.status, Lost: r.watch.ending}, nil
 }
@@ -65,7 +67,7 @@ func Run(cfg *Config) (Result, error) {
 func (r *run) announce() {
 	answer := make(chan error, 1)
 	r.announced = answer
-	go func() { answer <- r.cfg.Announce(Group{ID: r.child.pid, LeaderStart: r.child.start}) }()
+	go func() { answer <- r.cfg.Announce(r.guard.group) }()
 }
 
 // loop returns once the command is over.
@@ -77,11 +79,13 @@ func (r *run) loop() {
 		if r.look() {
 			return
 		}
+		r.tellDeadline()
 		timer.Reset(r.wait())
 		select {
 		case <-timer.C:
-		case event, ok := <-r.child.events:
-			r.onChild(event, ok)
+		case <-r.cfg.Lease.Changed():
+		case event, ok := <-r.guard.events:
+			r.onGuard(event, ok)
 		case err := <-r.announced:
 			r.onAnnounced(err)
 		case sig := <-r.cfg.Signals:
@@ -101,21 +105,32 @@ func (r *run) look() bool {
 	if r.exited && !r.watch.ending {
 		return true
 	}
-	switch r.watch.step(Now(), r.cfg.Lease.Deadline()) {
+	deadline := r.cfg.Lease.Deadline()
+	switch r.watch.step(Now(), deadline) {
 	case actTerminate:
-		r.terminate()
+		r.guard.terminate(deadline)
 	case actKill:
-		killAll(r.child.pid)
+		r.killAll()
 	case actNothing:
 	}
 	if !r.watch.ending || !r.exited {
 		return false
 	}
-	reap()
 	if r.watch.killed {
-		return killAll(r.child.pid) == 0
+		return r.killAll() == 0
 	}
-	return len(descendants(r.child.pid)) == 0
+	return len(descendants(r.guard.group.ID, r.guard.group.Guard)) == 0
+}
+
+// killAll kills all but the guard, which must outlive what it guards.
+func (r *run) killAll() int { return killAll(r.guard.group.ID, r.guard.group.Guard) }
+
+// tellDeadline passes a deadline on that has moved. One that the guard does not
+// take now it gets later.
+func (r *run) tellDeadline() {
+	if deadline := r.cfg.Lease.Deadline(); deadline != r.told && r.guard.say(sayDeadline, deadline) {
+		r.told = deadline
+	}
 }
 
 // wait returns for how long nothing has to be looked at.
@@ -129,49 +144,64 @@ func (r *run) wait() time.Duration {
 	return wait
 }
 
-func (r *run) terminate() {
-	r.child.signal(unix.SIGTERM)
-	r.child.signal(unix.SIGCONT) // a stopped process would not see it
-}
-
 // onClosing ends the command before its time, because the agent goes away.
 func (r *run) onClosing() {
 	if r.watch.ending {
 		return
 	}
 	r.watch.end(r.cfg.Lease.Deadline())
-	r.terminate()
+	r.guard.terminate(r.cfg.Lease.Deadline())
 }
 
-func (r *run) onChild(event childEvent, open bool) {
-	switch {
-	case !open:
-		r.child.events = nil
-	case event.stopped:
+// onGuard takes what the guard tells of the command. open is false when the guard
+// is gone.
+func (r *run) onGuard(event record, open bool) {
+	if !open {
+		r.guard.events = nil
+		r.onGuardGone()
+		return
+	}
+	switch event.kind {
+	case tellStopped:
 		r.onStopped()
-	default:
+	case tellEnding:
+		if !r.watch.ending { // by its clock, which may have been looked at first
+			r.watch.end(r.cfg.Lease.Deadline())
+		}
+	case tellExited:
 		r.exited = true
-		r.status = event.status
+		r.status = int(event.value)
 		// Only what ended by itself, within the lease, ended well.
 		if !r.watch.ending && (isClosed(r.lost) || Now() >= r.cfg.Lease.Deadline()) {
 			r.watch.over(Now())
 		}
+	case tellStarted, tellFailed, sayDeadline, sayOpen, sayEnd, saySuspended, sayResumed, sayGoodbye:
 	}
+}
+
+// onGuardGone kills what the guard has left: the command itself died with it.
+func (r *run) onGuardGone() {
+	if r.exited {
+		return
+	}
+	r.exited = true
+	r.status = statusSignal + int(unix.SIGKILL)
+	if !r.watch.ending {
+		r.failure = ErrGuardGone
+	}
+	r.watch.over(Now())
 }
 
 func (r *run) onAnnounced(err error) {
 	r.announced = nil
 	switch {
-	case r.watch.ending:
+	case r.watch.ending, err == nil && r.guard.say(sayOpen, 0):
 		return
 	case err == nil:
-		err = r.child.open()
-		if err == nil {
-			return
-		}
+		err = ErrGuardGone
 	}
-	r.notRun = fmt.Errorf("%w: %w", ErrNotAnnounced, err)
-	r.child.signal(unix.SIGKILL)
+	r.failure = fmt.Errorf("%w: %w", ErrNotAnnounced, err)
+	r.guard.signal(unix.SIGKILL)
 }
 
 // onSignal passes a signal on. Those of the terminal's foreground reach the
@@ -185,12 +215,12 @@ func (r *run) onSignal(sig os.Signal) {
 	case unix.SIGPIPE:
 	case unix.SIGTSTP:
 		r.stopAsked = true // this process stops once the command has: it must watch one that does not
-		r.child.signal(unix.SIGTSTP)
+		r.guard.signal(unix.SIGTSTP)
 	case unix.SIGCONT:
-		r.terminal.give(r.child.pid)
-		r.child.signal(unix.SIGCONT)
+		r.terminal.give(r.guard.group.ID)
+		r.guard.signal(unix.SIGCONT)
 	default:
-		r.child.signal(s)
+		r.guard.signal(s)
 	}
 }
 
@@ -215,12 +245,13 @@ func (r *run) suspend(target int) {
 		stopTime = 250 * time.Millisecond // this process has stopped by then
 		catchUp  = 250 * time.Millisecond
 	)
-	r.terminal.take(r.child.pid)
+	r.terminal.take(r.guard.group.ID)
 	if shellWatches() {
 		continued := make(chan os.Signal, 1)
 		signal.Notify(continued, unix.SIGCONT)
 		defer signal.Stop(continued)
 		// Not SIGTSTP: that one is caught here, and Go cannot give it back.
+		r.guard.say(saySuspended, 0)
 		_ = unix.Kill(target, unix.SIGSTOP)
 		timer := time.NewTimer(stopTime)
 		defer timer.Stop()
@@ -235,8 +266,10 @@ func (r *run) suspend(target int) {
 	if r.look() || r.watch.ending {
 		return
 	}
-	r.terminal.give(r.child.pid)
-	r.child.signal(unix.SIGCONT)
+	r.tellDeadline()
+	r.guard.say(sayResumed, 0)
+	r.terminal.give(r.guard.group.ID)
+	r.guard.signal(unix.SIGCONT)
 }
 
 func isClosed(c <-chan struct{}) bool {

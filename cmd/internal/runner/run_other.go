@@ -20,6 +20,13 @@ func Gate(_ []string, stderr io.Writer) int {
 	return usage
 }
 
+// Guard is for Linux only.
+func Guard(_ []string, stderr io.Writer) int {
+	const usage = 64
+	_, _ = fmt.Fprintln(stderr, "dmutex: the guard exists on Linux only")
+	return usage
+}
+
 // Run runs a command under a lease and blocks until it is over. Only the command
 // itself is ended when the lock is lost, not what it started.
 func Run(cfg *Config) (Result, error) {

@@ -3,22 +3,27 @@
 //
 // # What ends
 //
-// On Linux the command is the leader of a process group of its own. When the
-// lock is about to be lost the group gets TERM, and a grace later KILL; the
-// calling process is a subreaper, so that it also finds and kills descendants
-// that left the group. When the calling process itself is killed, the kernel
-// kills the command (PDEATHSIG), but not what the command started: that only
-// the agent sees, which is told the group before the command can do anything.
-// Elsewhere only the command itself is ended.
+// On Linux the command is the leader of a process group of its own, and a child
+// of a guard: a small process between the calling program and the command. When
+// the lock is about to be lost the guard sends TERM to the group, and a grace later
+// guard and program both send KILL to the group and to every descendant that left
+// it; both are subreapers, so they find them. The guard has its own clock and is
+// told each deadline, so that it does this also while the program is stopped; and
+// when the program dies it ends everything at once, and goes last. It is in a
+// process group of its own, where neither the terminal nor a signal to the job
+// reaches it. When the guard is killed, the kernel kills the command
+// (PDEATHSIG) and the program the rest. When both are killed at one time, only
+// the agent still sees the group: what left it with setsid or setpgid is out of
+// reach. Elsewhere only the command itself is ended.
 //
 // # Why a gate
 //
-// The agent must know the group before the command can start anything, or a
-// kill between the two would leave processes that nobody watches. So the child
-// is this same program once more, waiting on a pipe ([Gate]); it becomes the
-// command by exec once the agent has acknowledged the group. A pipe needs no
-// ptrace, no stop signals that a shell would notice, and ends the child by
-// itself when the caller dies.
+// The agent must know group and guard before the command can start anything, or
+// a kill between the two would leave processes that nobody watches. So the
+// guard's child is this same program once more, waiting on a pipe ([Gate]); it
+// becomes the command by exec once the agent has acknowledged the group. A pipe
+// needs no ptrace, no stop signals that a shell would notice, and ends the child
+// by itself when the guard dies.
 package runner
 
 import (
@@ -27,13 +32,20 @@ import (
 	"time"
 )
 
-// GateArgument is the first argument with which this program is started again
-// as a gate; whoever parses arguments hands the rest to [Gate].
-const GateArgument = "__gate"
+// The first arguments with which this program is started again as a gate or a
+// guard; whoever parses arguments hands the rest to [Gate] or [Guard].
+const (
+	GateArgument  = "__gate"
+	GuardArgument = "__guard"
+)
 
 // ErrNotAnnounced says that the command was not run, because its group could
 // not be announced. The announcement's own error is wrapped beside it.
 var ErrNotAnnounced = errors.New("the agent did not take note of the command, so it was not run")
+
+// ErrGuardGone says that the command was killed because the process that guarded
+// it is gone.
+var ErrGuardGone = errors.New("the guard process of the command was killed, and so was the command")
 
 // Exit statuses that a shell gives for a command that never ran.
 const (
@@ -55,23 +67,25 @@ type Lease interface {
 	// Renewed is called once when the command was suspended for a while; it
 	// blocks until news that came meanwhile were read, at most the given time.
 	Renewed(atMost time.Duration)
+	// Changed gets a value, and keeps the newest, when Deadline has moved up. Only
+	// Run and Renewed read from it.
+	Changed() <-chan struct{}
 }
 
-// Group names the process group of the command. LeaderStart is the start time of
-// its leader (field 22 of /proc/PID/stat), which tells it from a later process
-// with the same number.
+// Group names the process group of the command and the process that guards it.
+// The start times of the group's leader and of the guard (field 22 of
+// /proc/PID/stat) tell them from later processes with the same numbers.
 type Group struct {
 	ID          int
 	LeaderStart uint64
+	Guard       int
+	GuardStart  uint64
 }
 
 // Config says what to run and under which lease.
 type Config struct {
-	Args []string // the command and its arguments; the command is looked up in PATH
-	Env  []string
-	// Self starts this program again: its path and the arguments before
-	// GateArgument. Empty: the running executable.
-	Self                  []string
+	Args                  []string // the command and its arguments; the command is looked up in PATH
+	Env                   []string
 	Stdin, Stdout, Stderr *os.File // passed to the command untouched
 	Lease                 Lease
 	// Grace (G): TERM at the deadline - 2G, KILL at the deadline - G.

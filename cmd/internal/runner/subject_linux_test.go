@@ -27,6 +27,7 @@ type subject struct {
 	stdout  *bufio.Reader
 	stderr  bytes.Buffer
 	seen    atomic.Int64 // the group
+	guard   atomic.Int64
 }
 
 type subjectOptions struct {
@@ -105,8 +106,9 @@ func (s *subject) readEvents(r *os.File) {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
 		var g Group
-		if _, err := fmt.Sscanf(lines.Text(), "group %d", &g.ID); err == nil {
+		if _, err := fmt.Sscanf(lines.Text(), "group %d %d %d", &g.ID, &g.LeaderStart, &g.Guard); err == nil {
 			s.seen.Store(int64(g.ID))
+			s.guard.Store(int64(g.Guard))
 		}
 		s.events <- lines.Text()
 	}
@@ -121,6 +123,10 @@ func (s *subject) end() {
 	_ = s.cmd.Wait()
 	if group := s.seen.Load(); group > 1 {
 		_ = unix.Kill(-int(group), unix.SIGKILL)
+	}
+	if guard := int(s.guard.Load()); guard > 1 {
+		_ = unix.Kill(guard, unix.SIGCONT)
+		eventually(s.t, "the guard is gone", func() bool { return !runs(guard) })
 	}
 	if s.t.Failed() {
 		s.t.Logf("standard error: %s", s.stderr.String())
@@ -149,7 +155,7 @@ func (s *subject) group() Group {
 	s.t.Helper()
 	var g Group
 	line := s.event()
-	if _, err := fmt.Sscanf(line, "group %d %d", &g.ID, &g.LeaderStart); err != nil {
+	if _, err := fmt.Sscanf(line, "group %d %d %d %d", &g.ID, &g.LeaderStart, &g.Guard, &g.GuardStart); err != nil {
 		s.t.Fatalf("got %q, want a group", line)
 	}
 	return g
