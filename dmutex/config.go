@@ -169,8 +169,9 @@ func (c *Config) validateTiming() error {
 	if c.LeaseTTL < MinLeaseTTL || c.LeaseTTL > MaxLeaseTTL {
 		errs = append(errs, fmt.Errorf("dmutex: lease TTL %v is out of range: choose %v to %v", c.LeaseTTL, MinLeaseTTL, MaxLeaseTTL))
 	}
-	if !(c.MaxClockDrift >= 0 && c.MaxClockDrift <= MaxDrift) { // also refuses NaN
-		errs = append(errs, fmt.Errorf("dmutex: max clock drift %v is out of range: choose 0 to %v", c.MaxClockDrift, MaxDrift))
+	if !(c.MaxClockDrift > 0 && c.MaxClockDrift <= MaxDrift) { // also refuses NaN
+		errs = append(errs, fmt.Errorf("dmutex: max clock drift %v is out of range: choose above 0 to %v; 0.1 is the usual one, "+
+			"and no clock has none", c.MaxClockDrift, MaxDrift))
 	}
 	return errors.Join(errs...)
 }

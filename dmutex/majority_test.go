@@ -285,3 +285,17 @@ func TestReadyWithTreeOnlyNeedsAQuorumOfTheTree(t *testing.T) {
 		}
 	})
 }
+
+// An error of a context that ended with a cause matches both.
+func TestErrorsMatchTheContextsErrorAndItsCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3).startAll()
+		defer w.close()
+		mine := errors.New("mine")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(mine)
+		if _, err := w.node(1).Mutex("x").Lock(ctx); !errors.Is(err, context.Canceled) || !errors.Is(err, mine) {
+			t.Errorf("lock with an ended context: %v, want canceled and its cause", err)
+		}
+	})
+}

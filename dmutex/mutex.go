@@ -82,8 +82,8 @@ func (m *Mutex) lock(ctx context.Context, try bool) (*Lease, error) {
 }
 
 func (m *Mutex) ask(ctx context.Context, try bool) (*Lease, error) {
-	if err := context.Cause(ctx); err != nil {
-		return nil, fmt.Errorf("dmutex: lock %q: not asked for: %w", m.name, err)
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("dmutex: lock %q: not asked for: %w", m.name, contextError(ctx))
 	}
 	c := &call{id: m.node.nextCall(), mutex: m, values: ctx, result: make(chan result, 1)}
 	if !m.node.submit(command{kind: commandLock, call: c, id: c.id, try: try}) {
@@ -104,7 +104,7 @@ func (m *Mutex) ask(ctx context.Context, try bool) (*Lease, error) {
 	case r := <-c.result:
 		if r.lease != nil {
 			_ = r.lease.Unlock(ctx) // lost already is as good
-			return nil, fmt.Errorf("dmutex: lock %q: had it too late: %w", m.name, context.Cause(ctx))
+			return nil, fmt.Errorf("dmutex: lock %q: had it too late: %w", m.name, contextError(ctx))
 		}
 		return nil, m.failure(r, contextError(ctx))
 	case <-m.node.stopping:

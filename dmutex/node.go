@@ -17,8 +17,8 @@ import (
 )
 
 // closeTime bounds how long a node takes to close its connections, whatever its
-// peers do.
-const closeTime = 5 * time.Second
+// peers do. With the farewell and the log it makes the 5 seconds of Close.
+const closeTime = 2 * time.Second
 
 // hooks are what tests replace.
 type hooks struct {
@@ -209,7 +209,7 @@ func (n *Node) disconnect(ctx context.Context) {
 // "closed", waits for their holders to unlock them (T/4, and 2 seconds at the most),
 // so that nobody else has the lock while they stop, says goodbye to the members and
 // stops. It returns when no goroutine of the node is left (but for one that the
-// Logger blocks), after 8 seconds at the most, or with the cause of ctx's end when
+// Logger blocks), after 5 seconds at the most, or with ctx's error when
 // that comes first; the node then goes on closing. A second Close waits for the first.
 func (n *Node) Close(ctx context.Context) error {
 	n.close.Do(func() { close(n.quit) })
@@ -222,7 +222,7 @@ func (n *Node) Close(ctx context.Context) error {
 			return nil
 		default:
 		}
-		return fmt.Errorf("dmutex: node %q is still closing: %w", n.cfg.Name, context.Cause(ctx))
+		return fmt.Errorf("dmutex: node %q is still closing: %w", n.cfg.Name, contextError(ctx))
 	}
 }
 

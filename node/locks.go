@@ -273,7 +273,7 @@ func (s *session) end(n *Node, lock string, id uint64) {
 }
 
 // maxEnded bounds the ended ids that a session remembers, in each half.
-const maxEnded = 4096
+const maxEnded = 512
 
 func sortedKeys[V any](m map[string]V) []string {
 	keys := make([]string, 0, len(m))

@@ -42,10 +42,7 @@ func (n *Node) workWaiting(r *request) {
 // that a half-connected node with a low timestamp does not block the others, and
 // makes it again when enough are up (R23). It reports whether r still exists.
 func (n *Node) updateBelow(r *request, up quorum.Set) bool {
-	enough := up.Len() >= n.majority
-	if n.cfg.TreeOnly {
-		enough = r.tree.Contains(up)
-	}
+	enough := n.enough(r.tree, up)
 	switch {
 	case !enough && n.differing():
 		n.failAll(r, FailDiffers) // R29
@@ -63,6 +60,15 @@ func (n *Node) updateBelow(r *request, up quorum.Set) bool {
 		r.state, r.want = requestWithdrawn, quorum.Set{}
 	}
 	return true
+}
+
+// enough reports whether these members suffice for a lock of that tree: a majority,
+// or with TreeOnly a quorum of the tree.
+func (n *Node) enough(tree *quorum.Tree, up quorum.Set) bool {
+	if n.cfg.TreeOnly {
+		return tree.Contains(up)
+	}
+	return up.Len() >= n.majority
 }
 
 func (n *Node) differing() bool {
@@ -292,7 +298,7 @@ func (n *Node) settleLease(r *request, until Instant) {
 // later answer brings it back (R20).
 func (n *Node) lose(r *request) {
 	l, loss := r.local, LossExpired
-	if up := n.upSet(); up.Len() < n.majority || n.cfg.TreeOnly && !r.tree.Contains(up) {
+	if !n.enough(r.tree, n.upSet()) {
 		loss = LossCutOff
 	}
 	n.endLease(l, loss)

@@ -69,23 +69,18 @@ func checkStatus(ctx context.Context, r *report, b *bench) error {
 		r.expect(run.status == want, "lock %s: exit %d, want %d; %s", strings.Join(args, " "), run.status, want, said)
 		return nil
 	}
-	holder, err := c.lock(c.agents[0], "held", "--", "sleep", "60")
+	journal := b.file()
+	holder, err := c.lock(c.agents[0], append([]string{"held"}, worker(journal, "holder", 100_000)...)...)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = holder.cmd.Process.Signal(syscall.SIGTERM) }()
-	busy := func() bool {
-		return expect(c.agents[1], 75, "held", "--try", "--", "true") == nil
-	}
-	if err := waitFor(ctx, 5*time.Second, "the first lock to be asked for", func() bool { return holder.cmd.Process != nil }); err != nil {
+	if err := waitFor(ctx, 10*time.Second, "the holder's command", came(journal, "holder")); err != nil {
 		return err
-	}
-	time.Sleep(300 * time.Millisecond) // the holder's command is under way
-	if !busy() {
-		return errors.New("cannot run lock --try")
 	}
 	dead := &agent{api: "127.0.0.1:1"}
 	steps := []error{
+		expect(c.agents[1], 75, "held", "--try", "--", "true"),
 		expect(c.agents[1], 75, "held", "--wait", "300ms", "--", "true"),
 		expect(c.agents[1], 7, "free", "--", "sh", "-c", "exit 7"),
 		expect(c.agents[1], 127, "free", "--", "no-such-command"),
@@ -282,9 +277,9 @@ func checkStopAll(ctx context.Context, r *report, b *bench) error {
 	if entries, err = readJournal(journal); err != nil {
 		return err
 	}
-	refused, accepted := refused(entries, "holder")
+	turnedAway, accepted := refused(entries, "holder")
 	r.expect(holder.status == 70, "exit of the late lock: %d, want 70", holder.status)
-	r.expect(refused > 0 && accepted == 0, "late writes: %d refused by the token, %d accepted", refused, accepted)
+	r.expect(turnedAway > 0 && accepted == 0, "late writes: %d refused by the token, %d accepted", turnedAway, accepted)
 	r.expect(waiter.status == 0, "exit of the waiter's lock: %d, want 0", waiter.status)
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -14,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/treequorum/dmutex/cmd/internal/ports"
 )
 
 // ttl is T of the default profile.
@@ -35,6 +36,7 @@ func (b *bench) file() string {
 // cluster is agents of one cluster, all started by this process.
 type cluster struct {
 	bench  *bench
+	peers  string // as for --peers
 	agents []*agent
 }
 
@@ -48,20 +50,18 @@ type agent struct {
 
 // newCluster starts n agents and waits until all are ready.
 func newCluster(ctx context.Context, b *bench, n int) (*cluster, error) {
-	ports, err := freePorts(2 * n)
+	addrs, err := ports.Free(2 * n)
 	if err != nil {
 		return nil, err
 	}
 	var peers []string
 	for i := range n {
-		peers = append(peers, fmt.Sprintf("n%d=127.0.0.1:%d", i+1, ports[i]))
+		peers = append(peers, fmt.Sprintf("n%d=%s", i+1, addrs[i]))
 	}
-	c := &cluster{bench: b}
+	c := &cluster{bench: b, peers: strings.Join(peers, ",")}
 	for i := range n {
-		a := &agent{
-			name: fmt.Sprintf("n%d", i+1), api: fmt.Sprintf("127.0.0.1:%d", ports[n+i]), member: fmt.Sprintf("127.0.0.1:%d", ports[i]),
-		}
-		a.args = []string{"agent", "--name", a.name, "--peers", strings.Join(peers, ","), "--api", a.api}
+		a := &agent{name: fmt.Sprintf("n%d", i+1), api: addrs[n+i], member: addrs[i]}
+		a.args = []string{"agent", "--name", a.name, "--peers", c.peers, "--api", a.api}
 		if err := c.start(a); err != nil {
 			c.close()
 			return nil, err
@@ -136,20 +136,6 @@ func (c *cluster) close() {
 			_ = a.kill()
 		}
 	}
-}
-
-// freePorts returns ports that were free a moment ago.
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }
 
 // waitFor looks every 10 ms until ok, and fails after limit.

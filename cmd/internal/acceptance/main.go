@@ -69,12 +69,13 @@ func run(ctx context.Context, out io.Writer, pattern string, verbose bool) error
 	if text, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build: %w\n%s", err, text)
 	}
-	failed := 0
+	failed, ran := 0, 0
 	for _, c := range checks() {
 		if !match.MatchString(c.name) {
 			continue
 		}
-		r := &report{out: out, name: c.name}
+		ran++
+		r := &report{out: out}
 		fmt.Fprintf(out, "\n%s: %s\n", c.name, c.what)
 		begin := time.Now()
 		if err := c.run(ctx, r, b); err != nil {
@@ -85,6 +86,9 @@ func run(ctx context.Context, out io.Writer, pattern string, verbose bool) error
 			failed++
 		}
 	}
+	if ran == 0 {
+		return fmt.Errorf("no check matches %q", pattern)
+	}
 	if failed > 0 {
 		return fmt.Errorf("%d checks failed", failed)
 	}
@@ -94,7 +98,6 @@ func run(ctx context.Context, out io.Writer, pattern string, verbose bool) error
 // report prints what a check saw.
 type report struct {
 	out      io.Writer
-	name     string
 	failures int
 	late     int
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"syscall"
 	"time"
+
+	"github.com/treequorum/dmutex/cmd/internal/ports"
 )
 
 // holdFor is how long the lock is held while the members are restarted.
@@ -84,12 +86,12 @@ func (c *cluster) restart(ctx context.Context, a *agent) error {
 
 // startClient starts an agent that is no member.
 func (c *cluster) startClient(ctx context.Context, name string) (*agent, error) {
-	ports, err := freePorts(1)
+	addrs, err := ports.Free(1)
 	if err != nil {
 		return nil, err
 	}
-	a := &agent{name: name, api: fmt.Sprintf("127.0.0.1:%d", ports[0])}
-	a.args = []string{"agent", "--client", "--name", name, "--peers", c.agents[0].args[4], "--api", a.api}
+	a := &agent{name: name, api: addrs[0]}
+	a.args = []string{"agent", "--client", "--name", name, "--peers", c.peers, "--api", a.api}
 	if err := c.start(a); err != nil {
 		return nil, err
 	}

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/treequorum/dmutex/cmd/internal/ports"
 )
 
 // memoryBound is by how much an agent may grow while strangers knock.
@@ -150,15 +152,14 @@ func checkConfigs(ctx context.Context, r *report, b *bench) error {
 	}
 	defer c.close()
 	a := c.agents[0]
-	peers := a.args[4]
 	for _, try := range []struct {
 		what, want string
 		args       []string
 	}{
-		{"a port that is taken", a.member, []string{"--name", "n1", "--peers", peers, "--api", "127.0.0.1:0"}},
+		{"a port that is taken", a.member, []string{"--name", "n1", "--peers", c.peers, "--api", "127.0.0.1:0"}},
 		{"an API port that is taken", a.api, []string{"--dev", "--api", a.api}},
-		{"a list without oneself", "x", []string{"--name", "x", "--peers", peers, "--api", "127.0.0.1:0"}},
-		{"a name twice", "twice", []string{"--name", "n1", "--peers", peers + ",n2=127.0.0.1:1", "--api", "127.0.0.1:0"}},
+		{"a list without oneself", "x", []string{"--name", "x", "--peers", c.peers, "--api", "127.0.0.1:0"}},
+		{"a name twice", "twice", []string{"--name", "n1", "--peers", c.peers + ",n2=127.0.0.1:1", "--api", "127.0.0.1:0"}},
 		{"no peers", "peers", []string{"--name", "n1", "--api", "127.0.0.1:0"}},
 		{"an API for everybody", "loopback", []string{"--dev", "--api", "0.0.0.0:0"}},
 	} {
@@ -173,12 +174,12 @@ func checkConfigs(ctx context.Context, r *report, b *bench) error {
 
 // checkDiffers adds an agent whose list of peers differs from that of the others.
 func checkDiffers(ctx context.Context, r *report, c *cluster) error {
-	ports, err := freePorts(2)
+	addrs, err := ports.Free(2)
 	if err != nil {
 		return err
 	}
-	odd := &agent{name: "n4", api: fmt.Sprintf("127.0.0.1:%d", ports[1])}
-	odd.args = []string{"agent", "--name", "n4", "--peers", fmt.Sprintf("%s,n4=127.0.0.1:%d", c.agents[0].args[4], ports[0]), "--api", odd.api}
+	odd := &agent{name: "n4", api: addrs[1]}
+	odd.args = []string{"agent", "--name", "n4", "--peers", c.peers + ",n4=" + addrs[0], "--api", odd.api}
 	if err := c.start(odd); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/treequorum/dmutex/cmd/internal/ports"
 	"github.com/treequorum/dmutex/dmutex"
 )
 
@@ -83,7 +84,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 
 func newRace(cfg *Config, launch func() (*process, error), now func() time.Duration) *race {
 	r := &race{
-		cfg: cfg, launch: launch, now: now, ports: freePorts,
+		cfg: cfg, launch: launch, now: now, ports: ports.Free,
 		screen: newScreen(cfg), judge: newJudge(), names: nodeNames(cfg.Nodes),
 		timer: time.NewTimer(firstLockTime), again: time.NewTimer(returnInterval),
 	}

@@ -1,4 +1,5 @@
-package demo
+// Package ports finds ports on loopback for clusters that a command starts.
+package ports
 
 import (
 	"errors"
@@ -17,10 +18,10 @@ const (
 	portTries = 2000
 )
 
-// freePorts finds n addresses on loopback whose TCP and UDP port nobody has. All
+// Free finds n addresses on loopback whose TCP and UDP port nobody has. All
 // are held until all are found, so they differ; a moment later another process
 // may take one nevertheless.
-func freePorts(n int) ([]string, error) {
+func Free(n int) ([]string, error) {
 	var held []func() error
 	defer func() {
 		for _, release := range held {
@@ -42,7 +43,7 @@ func freePorts(n int) ([]string, error) {
 		held = append(held, release)
 		addrs = append(addrs, addr)
 	}
-	return nil, fmt.Errorf("demo: found %d of %d free ports between %d and %d on 127.0.0.1: %w",
+	return nil, fmt.Errorf("found %d of %d free ports between %d and %d on 127.0.0.1: %w",
 		len(addrs), n, lowPort, highPort, last)
 }
 
