@@ -6,6 +6,7 @@ package nodetest
 // AimAtTokens has members lose their memory one at a time, with wall clocks that
 // may fall behind, while everybody wants a fencing token.
 func AimAtTokens(o *Options) {
+	o.Aim = "tokens"
 	ttl := o.TTL
 	o.Members, o.Clients, o.Locks, o.Half = 3+2*(o.Members%2), 1+o.Clients%2, 1, HealAll
 	o.Faulty = 60 * ttl
@@ -20,6 +21,7 @@ func AimAtTokens(o *Options) {
 // AimAtRestarts has members lose their memory and come back at once, clocks at the
 // edge of the bound, and holders cut off, while everybody wants one lock.
 func AimAtRestarts(o *Options) {
+	o.Aim = "restarts"
 	ttl := o.TTL
 	o.Members, o.Clients, o.Locks, o.Half, o.TreeOnly = 3, 1+o.Clients%3, 1, HealAll, false
 	o.Drift, o.Faulty = 200_000, 60*ttl
@@ -34,6 +36,7 @@ func AimAtRestarts(o *Options) {
 // AimAtVotes splits five or seven members so that some of the time a majority has no
 // quorum of the tree, and a quorum of the tree no majority.
 func AimAtVotes(o *Options) {
+	o.Aim = "votes"
 	ttl := o.TTL
 	o.Members, o.Clients, o.Locks, o.Half, o.TreeOnly = 7, 1+o.Clients%3, 1, HealAll, false
 	o.Drift, o.Faulty = 0, 60*ttl // votes count longest
@@ -47,6 +50,7 @@ func AimAtVotes(o *Options) {
 
 // AimAtPauses has holders stand still for about T while others want the lock.
 func AimAtPauses(o *Options) {
+	o.Aim = "pauses"
 	ttl := o.TTL
 	o.Members, o.Clients, o.Locks, o.Half = 3, 1+o.Clients%3, 1, HealAll
 	o.Faulty = 60 * ttl
@@ -57,6 +61,7 @@ func AimAtPauses(o *Options) {
 
 // AimAtDelays has messages lost, doubled, and late by up to 4 T, in a crowd.
 func AimAtDelays(o *Options) {
+	o.Aim = "delays"
 	ttl := o.TTL
 	o.Members, o.Clients, o.Locks = 3+2*(o.Members%2), 1+o.Clients%3, 1
 	o.Faulty = 60 * ttl

@@ -29,6 +29,8 @@
 //	process.go         one process: a core and its driver, paused, stopped, started
 //	callers.go         those who lock, hold, give up and unlock
 //	faults.go          which faults there are; targets.go: whom they hit
+//	heal.go            what stays broken for a while when the faults end
+//	aim.go             options for rare trouble
 //	check_*.go         one promise each
 //	trace.go           what happened, for people
 //	result.go          what a run found and counted

@@ -14,6 +14,7 @@ import (
 // Times are true time.
 type Options struct {
 	Seed       uint64
+	Aim        string // what the options were changed for, to replay them
 	Members    int // 1 to 15
 	Clients    int // 0 to 3
 	Locks      int

@@ -89,7 +89,11 @@ func (r *Result) Report() string {
 	for _, line := range r.Trace {
 		b.WriteString(line + "\n")
 	}
-	fmt.Fprintf(&b, "VIOLATION of %v\nreplay: go test ./node/nodetest -count=1 -run TestSeed -seed=%d\n", r.Violation, r.Options.Seed)
+	fmt.Fprintf(&b, "VIOLATION of %v\nreplay: go test ./node/nodetest -count=1 -run TestSeed -seed=%d", r.Violation, r.Options.Seed)
+	if r.Options.Aim != "" {
+		fmt.Fprintf(&b, " -aim=%s", r.Options.Aim)
+	}
+	b.WriteString("\n")
 	return b.String()
 }
 
