@@ -15,8 +15,8 @@ import (
 type Options struct {
 	Seed       uint64
 	Aim        string // what the options were changed for, to replay them
-	Members    int // 1 to 15
-	Clients    int // 0 to 3
+	Members    int    // 1 to 15
+	Clients    int    // 0 to 3
 	Locks      int
 	TTL        node.Duration // T
 	Drift      int64         // d in parts per million
