@@ -32,6 +32,7 @@ func (n *Node) startCall(call CallID, lock string, opt CallOptions) {
 		n.emit(Event{Type: EventFailed, Call: call, Lock: lock, Failure: FailClosed})
 		return
 	case len(n.calls) >= n.limits.Calls: // R32
+		n.fired(32)
 		n.emit(Event{Type: EventFailed, Call: call, Lock: lock, Failure: FailOverloaded})
 		return
 	}
@@ -120,6 +121,9 @@ func (n *Node) Unlock(now Instant, call CallID) bool {
 		n.handOver(l)
 		return true
 	}
+	if len(l.queue) > 0 {
+		n.fired(25)
+	}
 	n.endRequest(r)
 	n.next(l)
 	return true
@@ -195,6 +199,7 @@ func (n *Node) failCallers(r *request) bool {
 	for i := range r.want.All() {
 		a := &r.asks[i]
 		if a.full { // R32
+			n.fired(32)
 			n.failAll(r, FailOverloaded)
 			return false
 		}
@@ -206,8 +211,10 @@ func (n *Node) failCallers(r *request) bool {
 		case !c.try:
 			i++
 		case holds: // R26
+			n.fired(26)
 			n.failCaller(c, FailBusy)
 		case c.tryUntil != 0 && n.now >= c.tryUntil: // R26
+			n.fired(26)
 			n.failCaller(c, n.tryFailure(r))
 		default:
 			i++

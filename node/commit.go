@@ -63,6 +63,7 @@ func (n *Node) workCommit(r *request) {
 	}
 	if n.committed(r) >= n.majority || n.breakCommit(r) {
 		c.active, c.done = false, true
+		n.fired(27)
 		n.emit(Event{Type: EventToken, Call: r.local.lease.id, Lock: r.local.name, Token: c.token})
 		return
 	}

@@ -85,6 +85,7 @@ func (n *Node) handleFloors(p *peer, m *Message) {
 	}
 	if f.knowing.Len() >= enough || f.answers.Len() == others {
 		f.known = true
+		n.fired(28)
 		n.timers.stop(&f.timer.timer)
 	}
 }
@@ -98,8 +99,12 @@ func (n *Node) handleCommit(s *session, m *Message) {
 	}
 	answer := Message{Type: MsgCommitted, Lock: m.Lock, ID: m.ID, Token: m.Token}
 	if n.floors.known {
+		base := n.floors.base
 		answer.OK = n.floors.take(m.Lock, floor{m.Token, m.From, m.ID}, n.limits.Floors)
 		answer.Floor = n.floors.of(m.Lock)
+		if n.floors.base > base { // R32: one had to be dropped
+			n.fired(32)
+		}
 	}
 	n.reply(s, answer)
 }

@@ -25,34 +25,43 @@ func (n *Node) handleRequest(s *session, m *Message) {
 		n.notReady(s, m, ReasonShuttingDown)
 		return
 	case n.quarantined && !(m.Holding && n.broken(breakage.QuarantineHolding)): // R13
+		n.fired(13)
 		n.notReady(s, m, ReasonQuarantined)
 		return
 	}
 	e := s.entries[m.Lock]
 	if m.ID.Incarnation != s.key.inc || m.ID.Counter <= s.endedID(m.Lock) || e != nil && m.ID.Counter < e.id { // R3
+		n.fired(3)
 		return
 	}
 	l := n.lockState(m.Lock)
 	switch {
 	case e != nil && e.id == m.ID.Counter && l.grant == e: // R4
+		n.fired(4)
 		if m.Holding {
 			e.holding, l.holds = true, true
 		}
 		n.sendGrant(l)
 		return
 	case e != nil && e.id == m.ID.Counter: // R4
+		n.fired(4)
 		n.promote(l, e, m.Holding)
 	default:
 		if e != nil { // R5
+			n.fired(5)
 			l.takeOut(e)
 		}
 		if l == nil || l.grant != nil && len(l.queue) >= n.limits.Queue { // R32
+			n.fired(32)
 			n.notReady(s, m, ReasonQueueFull)
 			return
 		}
 		e = &entry{session: s, id: m.ID.Counter, time: m.RequestTime, holding: m.Holding, label: m.Label}
 		s.add(m.Lock, e)
 		l.insert(e)
+		if l.queue[len(l.queue)-1] != e { // R2
+			n.fired(2)
+		}
 		n.breakGrant(l)
 		if l.grant == nil {
 			n.grantHead(l)
@@ -125,6 +134,7 @@ func (n *Node) grantHead(l *lockState) {
 	l.grant = l.queue[0] // before Delete clears its place
 	l.queue = slices.Delete(l.queue, 0, 1)
 	n.grantNumber++
+	n.fired(1)
 	l.number, l.since, l.holds, l.validated, l.inquired = n.grantNumber, n.now, l.grant.holding, 0, 0
 	n.sendGrant(l)
 	if len(l.queue) > 0 {
@@ -153,6 +163,7 @@ func (n *Node) inquire(l *lockState, e *entry) {
 		return
 	}
 	l.inquired = n.now
+	n.fired(6)
 	n.reply(l.grant.session, Message{Type: MsgInquire, Lock: l.name, ID: l.grant.requestID(), Number: l.number})
 }
 
@@ -171,6 +182,7 @@ func (n *Node) validateSoon(l *lockState) {
 
 func (n *Node) validate(l *lockState) {
 	l.validated = n.now
+	n.fired(9)
 	n.reply(l.grant.session, Message{Type: MsgValidate, Lock: l.name, ID: l.grant.requestID(), Number: l.number})
 }
 
@@ -192,6 +204,7 @@ func (n *Node) handleYield(s *session, m *Message) {
 		l.number != m.Number && !n.broken(breakage.NoYieldNumbers) {
 		return
 	}
+	n.fired(7)
 	l.insert(l.grant)
 	l.grant = nil
 	n.grantHead(l)
@@ -203,6 +216,7 @@ func (n *Node) handleRelease(s *session, m *Message) {
 	if m.ID.Incarnation != s.key.inc {
 		return
 	}
+	n.fired(8)
 	s.end(n, m.Lock, m.ID.Counter)
 	if e := s.entries[m.Lock]; e != nil && (e.id == m.ID.Counter || n.broken(breakage.ReleaseEndsAny)) {
 		n.endEntry(m.Lock, s, e.id)

@@ -98,6 +98,7 @@ func (n *Node) setNeed(r *request, need bool) {
 	}
 	r.need = true
 	n.needing++
+	n.fired(33)
 	if !n.saidNeed {
 		n.keepAlive()
 	}

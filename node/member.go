@@ -117,12 +117,14 @@ func (n *Node) serve(m *Message) {
 		return
 	}
 	if other := n.otherIncarnation(m.From); other.Compare(m.FromIncarnation) > 0 { // R12
+		n.fired(12)
 		if opens {
 			n.refuse(m, opens, ReasonOldIncarnation)
 		}
 		return
 	}
 	if !opens && !n.addressed(m) && !n.broken(breakage.FormerIncarnation) { // R11
+		n.fired(11)
 		return
 	}
 	s := n.session(m)
@@ -131,6 +133,7 @@ func (n *Node) serve(m *Message) {
 		return
 	}
 	if s.goodbye { // R15
+		n.fired(15)
 		return
 	}
 	s.sent, s.heard = max(s.sent, m.Sent), n.now
@@ -215,6 +218,7 @@ func (n *Node) session(m *Message) *session {
 	}
 	k := n.incarnations[key.name]
 	if !n.roomFor(key.name, k) { // R32
+		n.fired(32)
 		return nil
 	}
 	n.sessionNumber++
@@ -257,6 +261,7 @@ func (s *session) due(n *Node) {
 			n.timers.set(&s.timer, until)
 			return
 		}
+		n.fired(10)
 		n.endSession(s)
 	}
 	delete(n.sessions, s.key)
@@ -311,6 +316,7 @@ func (n *Node) vote() Vote {
 		wish = VoteMajority
 	}
 	if n.voted != VoteNone && n.voted != wish && n.now < n.votedAt.Add(n.tm.voteSilence) && !n.broken(breakage.NoVoteSilence) {
+		n.fired(14)
 		return VoteNone
 	}
 	n.voted, n.votedAt = wish, n.now

@@ -194,7 +194,10 @@ func (n *Node) receive(m *Message) {
 			return
 		}
 	}
-	n.clock = max(n.clock, m.Timestamp, m.RequestTime) // R31
+	if seen := max(m.Timestamp, m.RequestTime); seen > n.clock { // R31
+		n.clock = seen
+		n.fired(31)
+	}
 	if i, ok := n.index[m.From]; ok {
 		n.sameFingerprint(i)
 		n.heardIncarnation(i, m.FromIncarnation)
@@ -262,6 +265,7 @@ func (n *Node) rotated(rotation int) *quorum.Tree {
 // otherFingerprint refuses a message of another configuration (R29). A member of
 // this node's own list that differs is not up.
 func (n *Node) otherFingerprint(m *Message) {
+	n.fired(29)
 	if i, ok := n.index[m.From]; ok && i != n.self {
 		n.markDiffers(&n.peers[i])
 	} else {
@@ -282,6 +286,7 @@ func (n *Node) raiseIncarnation(other Incarnation) {
 	if other.Compare(n.inc) <= 0 || n.stopped {
 		return
 	}
+	n.fired(30)
 	if n.now.Sub(n.started) > n.tm.quarantine {
 		n.stopped = true
 		n.endAll(FailClosed, LossReplaced)

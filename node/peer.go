@@ -125,6 +125,7 @@ func (n *Node) updateUp(p *peer) {
 // renews the session.
 func (n *Node) toMember(p *peer, m Message) {
 	if n.mute(p) && (m.Type != MsgKeepAlive || n.silent(p)) {
+		n.fired(22)
 		return
 	}
 	m.To, m.Sent = p.name, n.now
@@ -169,10 +170,12 @@ func (n *Node) heardIncarnation(i int, inc Incarnation) {
 // message is to be handled further.
 func (n *Node) answered(p *peer, m *Message) bool {
 	if m.FromIncarnation != p.inc && !n.broken(breakage.FormerIncarnation) { // R11: of a former incarnation
+		n.fired(11)
 		return false
 	}
 	if m.Session != 0 {
 		if m.Session < p.session && !n.broken(breakage.NoSessionNumbers) { // R11: of a former session
+			n.fired(11)
 			return false
 		}
 		if m.Session > p.session {
@@ -263,6 +266,7 @@ func (n *Node) peersDue() {
 		if p.awaiting != 0 && !p.failed {
 			if by := n.answerBy(p); n.now >= by {
 				p.failed = true // R21
+				n.fired(21)
 			} else {
 				next = min(next, by)
 			}

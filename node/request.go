@@ -30,6 +30,11 @@ func (n *Node) workWaiting(r *request) {
 		}
 		n.askMissing(r, n.tm.repeat)
 		if until := n.deadline(r).until(); until > n.now { // R19, R34
+			if n.deadline(r).tree > n.now {
+				n.fired(19)
+			} else {
+				n.fired(34)
+			}
 			n.hold(r)
 			return
 		}
@@ -57,6 +62,7 @@ func (n *Node) updateBelow(r *request, up quorum.Set) bool {
 		r.below = n.now
 	case r.state == requestWaiting && n.now >= r.below.Add(n.tm.withdraw):
 		n.releaseAll(r)
+		n.fired(23)
 		r.state, r.want = requestWithdrawn, quorum.Set{}
 	}
 	return true
@@ -131,7 +137,11 @@ func (n *Node) granted(r *request, i int) Instant {
 	if until, broken := n.breakCounts(a, &n.peers[i]); broken {
 		return until
 	}
-	return n.peers[i].countsUntil(a.inc, a.session)
+	until := n.peers[i].countsUntil(a.inc, a.session)
+	if until <= n.now {
+		n.fired(17)
+	}
+	return until
 }
 
 // askMissing repeats the Request to every wanted member whose grant is lacking,
@@ -150,6 +160,9 @@ func (n *Node) askMissing(r *request, repeat Duration) {
 		}
 		if r.asked.Has(i) && a.sentInc == p.inc && a.sentSession == p.session && n.now < a.sent.Add(repeat) {
 			continue
+		}
+		if r.asked.Has(i) && (a.sentInc != p.inc || a.sentSession != p.session) {
+			n.fired(16)
 		}
 		r.asked = r.asked.With(i)
 		a.sent, a.sentInc, a.sentSession = n.now, p.inc, p.session
@@ -213,8 +226,10 @@ func (n *Node) workHolding(r *request) {
 	case r.want == all:
 	case r.need, r.local.lease.longHold, late, n.now >= r.heldSince.Add(n.tm.spread):
 		r.want = all // R24
+		n.fired(24)
 	case !r.want.Minus(up).Empty():
 		n.choose(r, up) // R24
+		n.fired(24)
 	}
 	n.askMissing(r, n.tm.holderRepeat)
 	n.workCommit(r)
@@ -297,6 +312,7 @@ func (n *Node) settleLease(r *request, until Instant) {
 // lose ends a lease whose deadline has passed. The lock is lost for good: no
 // later answer brings it back (R20).
 func (n *Node) lose(r *request) {
+	n.fired(20)
 	l, loss := r.local, LossExpired
 	if !n.enough(r.tree, n.upSet()) {
 		loss = LossCutOff

@@ -252,6 +252,7 @@ func (n *Node) handleInquire(p *peer, m *Message) {
 				a.number = 0
 			}
 		}
+		n.fired(18)
 		n.yield(p, m, m.Number)
 		n.work(r)
 	}

@@ -13,7 +13,7 @@ import (
 
 // The last rule and the last invariant of doc.go.
 const (
-	lastRule      = 34
+	lastRule      = LastRule
 	lastInvariant = 4
 )
 

@@ -7,7 +7,15 @@ type Stats struct {
 	Sent     [maxMessageType]uint64 // by MessageType; messages to itself are not counted
 	Acquired uint64                 // leases, local hand-overs among them
 	Lost     uint64
+	Rules    [LastRule + 1]uint64 // how often each rule of doc.go decided something, by its number
 }
+
+// LastRule is the number of the last rule of doc.go.
+const LastRule = 34
+
+// fired counts that a rule decided something: a simulator shows with it what its
+// runs have covered.
+func (n *Node) fired(rule uint8) { n.stats.Rules[rule]++ }
 
 func (n *Node) count(t MessageType, self bool) {
 	if !self {

@@ -209,9 +209,9 @@ func (s *sim) happened(p *process, e *node.Event) {
 		p.replaced = true
 	case node.EventRestarted:
 		s.stats.Rose++
-	case node.EventPeerDiffers, node.EventDropped:
+	case node.EventDropped:
 		s.fail("%s: %s", p.name, tell(e))
-	case node.EventWaiting, node.EventPeerUp, node.EventPeerDown, node.EventPeerStarting:
+	case node.EventWaiting, node.EventPeerUp, node.EventPeerDown, node.EventPeerStarting, node.EventPeerDiffers:
 	}
 }
 

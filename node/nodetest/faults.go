@@ -286,6 +286,12 @@ func (s *sim) mislead(p *process) {
 			p.core.PeerRefused(now, about.name)
 		default:
 			p.core.PeerAlive(now, about.name)
+			if about != p {
+				// Somebody started a process under that name with other settings.
+				p.core.Step(now, node.Message{
+					Type: node.MsgKeepAlive, From: about.name, To: p.name, FromIncarnation: node.Incarnation{Start: 1}, Sent: 1,
+				})
+			}
 		}
 	})
 }

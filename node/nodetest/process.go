@@ -69,6 +69,7 @@ func (s *sim) stop(p *process, why string) {
 		return
 	}
 	s.trace("%s %s", p.name, why)
+	s.countRules(p)
 	p.core, p.paused = nil, false
 	p.life++
 	for _, slot := range p.inbox {

@@ -32,9 +32,10 @@ type Stats struct {
 	Replaced      uint64 // stopped because of a higher incarnation of their name
 	Rose          uint64 // took a higher incarnation soon after the start
 	Faults        [endOfFaultKinds]uint64
-	LeftBefore    uint64  // members that kept a grant of a lost Release until somebody asked
-	LongestWait   float64 // after the faults, in T
-	LongestToken  float64 // the same for a fencing token
+	Rules         [node.LastRule + 1]uint64 // how often each rule of the core decided something
+	LeftBefore    uint64                    // members that kept a grant of a lost Release until somebody asked
+	LongestWait   float64                   // after the faults, in T
+	LongestToken  float64                   // the same for a fencing token
 }
 
 // Add adds o to s.
@@ -55,8 +56,42 @@ func (s *Stats) Add(o Stats) {
 	for i, n := range o.Faults {
 		s.Faults[i] += n
 	}
+	for i, n := range o.Rules {
+		s.Rules[i] += n
+	}
 	s.LongestWait = max(s.LongestWait, o.LongestWait)
 	s.LongestToken = max(s.LongestToken, o.LongestToken)
+}
+
+// RuleCounts shows how often each rule of package node decided something.
+func (s Stats) RuleCounts() string {
+	var b strings.Builder
+	b.WriteString("rules:")
+	for i := 1; i <= node.LastRule; i++ {
+		fmt.Fprintf(&b, " R%d %d", i, s.Rules[i])
+	}
+	return b.String()
+}
+
+// Silent returns the numbers of the rules that never decided anything.
+func (s Stats) Silent() []int {
+	var silent []int
+	for i := 1; i <= node.LastRule; i++ {
+		if s.Rules[i] == 0 {
+			silent = append(silent, i)
+		}
+	}
+	return silent
+}
+
+// countRules adds what the core of a process has counted, before it is gone.
+func (s *sim) countRules(p *process) {
+	if p.core == nil {
+		return
+	}
+	for i, n := range p.core.Stats().Rules {
+		s.stats.Rules[i] += n
+	}
 }
 
 // String shows the counters on two lines.

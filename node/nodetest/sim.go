@@ -50,6 +50,9 @@ const (
 func Run(o Options, lines int) *Result {
 	s := newSim(o, lines)
 	s.run()
+	for _, p := range s.procs {
+		s.countRules(p)
+	}
 	s.stats.Virtual = node.Duration(s.now)
 	s.stats.TokensExcused = s.tokens.excused
 	s.stats.LongestWait = s.served.longest

@@ -153,13 +153,16 @@ func rate(done uint64, stats nodetest.Stats, took time.Duration) string {
 
 func summary(ctx context.Context, out io.Writer, t *tally, took time.Duration) error {
 	done, stats, failed := t.snapshot()
-	fmt.Fprintf(out, "%d seeds in %.1f s: %s\n%v\n", done, took.Seconds(), rate(done, stats, took), stats)
+	fmt.Fprintf(out, "%d seeds in %.1f s: %s\n%v\n%s\n", done, took.Seconds(), rate(done, stats, took), stats, stats.RuleCounts())
 	if failed != nil {
 		return report(out, failed.Options)
 	}
 	if err := ctx.Err(); err != nil {
 		fmt.Fprintln(out, "interrupted")
 		return err
+	}
+	if silent := stats.Silent(); len(silent) > 0 {
+		fmt.Fprintf(out, "rules that never decided anything: %v; with more seeds none should be left\n", silent)
 	}
 	fmt.Fprintln(out, "PASS: no promise was broken")
 	return nil

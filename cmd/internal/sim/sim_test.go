@@ -13,7 +13,7 @@ import (
 func TestRunPassesAndSumsUp(t *testing.T) {
 	var out, errOut bytes.Buffer
 	status := Run(context.Background(), []string{"run", "--seeds", "5", "--first", "1"}, &out, &errOut)
-	for _, want := range []string{"seeds 1 to 5", "5 seeds in", "seeds an hour", "faults:", "PASS"} {
+	for _, want := range []string{"seeds 1 to 5", "5 seeds in", "seeds an hour", "faults:", "rules: R1 ", "PASS"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("output lacks %q", want)
 		}
