@@ -26,12 +26,17 @@ type Client struct {
 
 // UnreachableError says that no agent answers at an address.
 type UnreachableError struct {
-	Addr string
-	Err  error
+	Addr   string
+	Err    error         // nil when Silent is set
+	Silent time.Duration // how long nothing came on a connection that was accepted
 }
 
 // Error names the address.
 func (e *UnreachableError) Error() string {
+	if e.Silent > 0 {
+		return fmt.Sprintf("no agent answers at %s within %v: it is stopped or overloaded, "+
+			"or another program listens there (is it the members' port?)", e.Addr, e.Silent)
+	}
 	return fmt.Sprintf("no agent answers at %s: %v", e.Addr, e.Err)
 }
 
@@ -85,10 +90,10 @@ type Group struct {
 }
 
 // Lock asks for the lock. It returns once the agent has taken the request in;
-// what comes of it is told by Next. The end of ctx ends the request, at any time.
+// what comes of it is told by Next; that takes 10 s at most, and 5 s longer than
+// the wait that hello allows. The end of ctx ends the request, at any time.
 // The error is an *UnreachableError, or an *Error of the agent.
 func (c *Client) Lock(ctx context.Context, name string, hello Hello) (*Hold, error) {
-	const answerTimeout = 10 * time.Second
 	ctx, cancel := context.WithCancel(ctx)
 	reader, writer := io.Pipe()
 	target := url.URL{Scheme: "http", Host: c.addr, Path: locksPath + name, RawPath: locksPath + escapeSegment(name)}
@@ -100,22 +105,42 @@ func (c *Client) Lock(ctx context.Context, name string, hello Hello) (*Hold, err
 	h := &Hold{client: c, cancel: cancel, body: writer}
 	h.sent[0] = c.clock()
 	go func() { _ = h.send(hello) }() // if it fails, so does the request
-	timer := time.AfterFunc(answerTimeout, cancel)
-	h.answer, err = c.http.Do(request) // Close closes its body
-	if !timer.Stop() && err == nil {
-		_ = h.answer.Body.Close()
-		err = fmt.Errorf("no answer within %v", answerTimeout)
-	}
-	if err != nil {
+	silence := answerTimeout(hello)
+	timer := time.AfterFunc(silence, func() {
 		cancel()
-		return nil, &UnreachableError{Addr: c.addr, Err: plainError(err)}
+		_ = reader.CloseWithError(context.DeadlineExceeded) // the request waits for whoever writes its body
+	})
+	h.answer, err = c.http.Do(request) // Close closes its body
+	if err == nil {
+		h.lines = newLineReader(h.answer.Body, MaxResponseLine)
+		if h.answer.StatusCode == http.StatusOK && timer.Stop() {
+			return h, nil
+		}
+		err = h.refused() // the timer still bounds the reading
+		_ = h.answer.Body.Close()
 	}
-	h.lines = newLineReader(h.answer.Body, MaxResponseLine)
-	if h.answer.StatusCode != http.StatusOK {
-		defer h.Close()
-		return nil, h.refused()
+	onTime := timer.Stop()
+	cancel()
+	_ = reader.CloseWithError(context.Canceled)
+	if failure, ok := errors.AsType[*Error](err); ok {
+		return nil, failure
 	}
-	return h, nil
+	if !onTime {
+		return nil, &UnreachableError{Addr: c.addr, Silent: silence}
+	}
+	return nil, &UnreachableError{Addr: c.addr, Err: plainError(err)}
+}
+
+// answerTimeout is how long an agent may take to take a request in.
+func answerTimeout(hello Hello) time.Duration {
+	const longest, beyond = 10 * time.Second, 5 * time.Second
+	switch {
+	case hello.Try:
+		return beyond
+	case hello.WaitMS != nil:
+		return min(longest, time.Duration(min(*hello.WaitMS, longest.Milliseconds()))*time.Millisecond+beyond)
+	}
+	return longest
 }
 
 // escapeSegment escapes a lock's name so that it is one segment of a path, also
@@ -129,8 +154,7 @@ func escapeSegment(name string) string {
 
 // plainError takes off what net/http puts around an error.
 func plainError(err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err
 	}
 	return err
@@ -143,10 +167,7 @@ func (h *Hold) refused() error {
 	if err == nil && json.Unmarshal(text, failure) == nil && failure.Code != "" {
 		return failure
 	}
-	return &UnreachableError{
-		Addr: h.client.addr,
-		Err:  fmt.Errorf("what answers there is no agent of this version: %s %.80q", h.answer.Status, text),
-	}
+	return fmt.Errorf("what answers there is no agent of this version: %s %.80q", h.answer.Status, text)
 }
 
 // Next blocks until the agent tells a state, and returns an error when the

@@ -17,9 +17,9 @@ type hold struct {
 	lease  Lease
 	token  uint64
 	tokens chan uint64
-	ticker *time.Ticker // for looks at clock, deadline and processes
 
 	told    time.Duration // the deadline that the caller knows
+	span    time.Duration // how much was left of it when it was told
 	again   bool          // there is more to tell than a later deadline
 	warned  bool          // it knows that told does not move on
 	frozen  bool          // the server shuts down: told is the end
@@ -42,19 +42,20 @@ func (h *hold) keep() {
 		go h.fetchToken(ctx)
 	}
 	gone := h.gone
-	h.ticker = time.NewTicker(h.cfg.TTL / 16)
-	defer h.ticker.Stop()
+	timer := time.NewTimer(0) // for looks at clock, deadline and processes
+	defer timer.Stop()
 	for {
 		// Time and processes come first, whatever woke this goroutine.
 		if h.isOver() {
 			return
 		}
 		h.tell()
+		timer.Reset(h.pause())
 		select {
 		case <-h.lease.Done():
 			h.out.write(State{State: KindLost, Reason: h.lease.Loss()})
 			return
-		case <-h.ticker.C:
+		case <-timer.C:
 		case h.token = <-h.tokens:
 			h.again = true
 		case u := <-h.updates:
@@ -72,6 +73,18 @@ func (h *hold) keep() {
 			h.freeze()
 		}
 	}
+}
+
+// pause is how long nothing need be looked at: a lease that depends on votes is
+// renewed often and never lasts long.
+func (h *hold) pause() time.Duration {
+	switch {
+	case h.left, h.frozen && h.watched:
+		return min(h.cfg.TTL/16, watchEvery)
+	case h.told-h.cfg.Clock() < h.cfg.TTL/2:
+		return h.cfg.TTL / 64
+	}
+	return h.cfg.TTL / 16
 }
 
 // fetchToken gets the fencing token in the background. A failed try is repeated:
@@ -108,12 +121,12 @@ func (h *hold) tell() {
 	}
 	switch {
 	case (deadline > h.told || h.again) && deadline > now:
-		h.told, h.again, h.warned = deadline, false, false
+		h.told, h.span, h.again, h.warned = deadline, deadline-now, false, false
 		h.out.write(State{
 			State: KindHeld, DeadlineNS: int64(deadline), RemainingNS: int64(deadline - now), BootID: h.cfg.BootID,
 			TTLMS: h.cfg.TTL.Milliseconds(), Ping: h.ping, Token: h.token,
 		})
-	case !h.warned && h.told-now < h.cfg.TTL/2:
+	case !h.warned && h.told-now < h.span/2:
 		h.warned = true
 		h.out.write(State{State: KindLosing, Reason: ReasonNotRenewed, RemainingNS: int64(max(0, h.told-now))})
 	}
@@ -155,7 +168,6 @@ func (h *hold) leave(why string) {
 	}
 	h.left = true
 	h.out.broken = true
-	h.ticker.Reset(min(h.cfg.TTL/16, watchEvery))
 	log := h.log.WithField("pid", h.hello.PID).WithField("group", h.group.ID)
 	if h.watched {
 		log.Info(why + "; the lock stays held until the caller's processes are dead")

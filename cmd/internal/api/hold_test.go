@@ -19,9 +19,9 @@ func TestHoldGoesFromWaitingToReleased(t *testing.T) {
 		if deadline, ok := call.ctx.Deadline(); ok {
 			t.Errorf("a wait for ever has the deadline %v", deadline)
 		}
-		call.options.Waiting(Waiting{Ahead: 2, Holder: "b", Since: 1500 * time.Millisecond, Missing: []string{"c"}})
+		call.options.Waiting(Waiting{Ahead: 2, Holder: "b", Since: 1500 * time.Millisecond, Missing: []string{"c"}, Starting: []string{"d", "e"}})
 		state := c.want(KindWaiting)
-		if state.Ahead != 2 || state.Holder != "b" || state.SinceMS != 1500 || len(state.Missing) != 1 {
+		if state.Ahead != 2 || state.Holder != "b" || state.SinceMS != 1500 || len(state.Missing) != 1 || len(state.Starting) != 2 {
 			t.Errorf("waiting is %+v", state)
 		}
 		lease := newFakeLease(w.clock() + testTTL)
@@ -65,7 +65,7 @@ func TestHoldFailsWithTheCodeOfTheNode(t *testing.T) {
 	inWorld(t, 0, func(t *testing.T, w *world) {
 		failures := []*Error{
 			{Code: CodeBusy, Message: "busy", Holder: "b", SinceMS: 7, Ahead: 3},
-			{Code: CodeNoQuorum, Message: "no quorum", Missing: []string{"b", "c"}},
+			{Code: CodeNoQuorum, Message: "no quorum", Missing: []string{"b", "c"}, Starting: []string{"d"}},
 			{Code: CodePeersDiffer, Message: "differ"},
 			{Code: CodeOverloaded, Message: "full"},
 			{Code: CodeInvalidName, Message: "name"},
@@ -77,7 +77,7 @@ func TestHoldFailsWithTheCodeOfTheNode(t *testing.T) {
 			state := c.want(KindFailed)
 			got := state.Failure()
 			if got.Code != want.Code || got.Message != want.Message || got.Holder != want.Holder ||
-				got.Ahead != want.Ahead || got.SinceMS != want.SinceMS || len(got.Missing) != len(want.Missing) {
+				got.Ahead != want.Ahead || got.SinceMS != want.SinceMS || len(got.Missing) != len(want.Missing) || len(got.Starting) != len(want.Starting) {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
 			c.wantEnd()
@@ -138,6 +138,36 @@ func TestHoldWarnsWhenNothingIsRenewed(t *testing.T) {
 		}
 		lease.lose("expired")
 		c.want(KindLost)
+	})
+}
+
+// A lease that depends on votes never lasts long, and is renewed often: that is
+// told soon, and is nothing to warn of.
+func TestShortLeasesAreToldSoon(t *testing.T) {
+	inWorld(t, 0, func(t *testing.T, w *world) {
+		const span = testTTL * 3 / 10
+		c := w.ask("nightly", watched())
+		lease := newFakeLease(w.clock() + span)
+		(<-w.node.calls).answer <- outcome{lease: lease}
+		var lag time.Duration
+		for range 100 {
+			renewed := w.clock()
+			lease.renew(renewed + span)
+			for w.sleep(time.Millisecond); c.hold.Deadline() < renewed+span && lag < testTTL; {
+				w.sleep(time.Millisecond)
+			}
+			lag = max(lag, w.clock()-renewed)
+			w.sleep(testTTL / 24)
+		}
+		if lag > testTTL/64+2*time.Millisecond {
+			t.Errorf("a deadline was told %v after the renewal, want at most %v", lag, testTTL/64)
+		}
+		lease.lose("enough")
+		for state := range c.states {
+			if state.State == KindLosing {
+				t.Errorf("got %+v though all was renewed", state)
+			}
+		}
 	})
 }
 

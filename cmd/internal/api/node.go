@@ -30,7 +30,9 @@ type Waiting struct {
 	Ahead   int
 	Holder  string
 	Since   time.Duration
-	Missing []string
+	Missing []string // members that do not answer
+	// Starting are members that answer, but were started too lately to grant.
+	Starting []string
 }
 
 // Lease is a lock that is held.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -264,6 +265,49 @@ func TestClientTellsWhoDoesNotAnswer(t *testing.T) {
 			t.Errorf("got %v, want an UnreachableError with the address", err)
 		}
 	})
+}
+
+// Who accepts and says nothing is waited for only so long.
+func TestClientGivesUpOnASilentListener(t *testing.T) {
+	second := int64(1000)
+	hour := int64(3600_000)
+	for _, test := range []struct {
+		name  string
+		hello Hello
+		want  time.Duration
+	}{
+		{"for ever", Hello{}, 10 * time.Second},
+		{"try", Hello{Try: true}, 5 * time.Second},
+		{"a second", Hello{WaitMS: &second}, 6 * time.Second},
+		{"an hour", Hello{WaitMS: &hour}, 10 * time.Second},
+	} {
+		for _, says := range []string{"", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 404 Not Found\r\nContent-Length: 10\r\n\r\n"} {
+			t.Run(test.name+says, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					listener := newPipeListener()
+					conns := make(chan net.Conn, 1)
+					go func() {
+						conn, err := listener.Accept()
+						if err != nil {
+							return
+						}
+						go func() { _, _ = io.CopyN(io.Discard, conn, 100) }() // the header, perhaps not the body
+						_, _ = io.WriteString(conn, says)
+						conns <- conn
+					}()
+					client := NewClient("127.0.0.1:1", func() time.Duration { return 0 }, "")
+					client.http.Transport.(*http.Transport).DialContext = listener.dial
+					began := time.Now()
+					_, err := client.Lock(t.Context(), "nightly", test.hello)
+					silent, ok := errors.AsType[*UnreachableError](err)
+					if took := time.Since(began); !ok || silent.Silent != test.want || took != test.want {
+						t.Errorf("got %v after %v, want an UnreachableError after %v", err, took, test.want)
+					}
+					_ = (<-conns).Close()
+				})
+			})
+		}
+	}
 }
 
 // Something else on the agent's port must not look like an agent.

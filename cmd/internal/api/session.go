@@ -137,7 +137,7 @@ func (s *session) acquire(ctx context.Context) Lease {
 		case w := <-waiting:
 			s.out.write(State{
 				State: KindWaiting, Ahead: w.Ahead, Holder: w.Holder,
-				SinceMS: w.Since.Milliseconds(), Missing: w.Missing,
+				SinceMS: w.Since.Milliseconds(), Missing: w.Missing, Starting: w.Starting,
 			})
 		case u := <-s.updates:
 			s.onUpdate(u, giveUp)
@@ -223,8 +223,7 @@ func (s *session) unlock(ctx context.Context, lease Lease) {
 }
 
 func failureOf(err error) *Error {
-	var failure *Error
-	if errors.As(err, &failure) {
+	if failure, ok := errors.AsType[*Error](err); ok {
 		return failure
 	}
 	return &Error{Code: CodeInternal, Message: err.Error()}

@@ -88,7 +88,7 @@ type Kind string
 
 // The kinds of states. Failed, Lost and Released are the last line of a response.
 const (
-	KindWaiting  Kind = "waiting"  // Ahead, Holder, SinceMS, Missing
+	KindWaiting  Kind = "waiting"  // Ahead, Holder, SinceMS, Missing, Starting
 	KindHeld     Kind = "held"     // DeadlineNS, RemainingNS, BootID, TTLMS, Ping, Token; again at each renewal
 	KindGrouped  Kind = "grouped"  // the group was noted; Watched says whether it can be seen
 	KindLosing   Kind = "losing"   // Reason, RemainingNS
@@ -113,10 +113,11 @@ const (
 type State struct {
 	State Kind `json:"state"`
 
-	Ahead   int      `json:"ahead,omitempty"`    // requests before this one
-	Holder  string   `json:"holder,omitempty"`   // the node that has the lock
-	SinceMS int64    `json:"since_ms,omitempty"` // for how long it has had it
-	Missing []string `json:"missing,omitempty"`  // members that do not answer
+	Ahead    int      `json:"ahead,omitempty"`    // requests before this one
+	Holder   string   `json:"holder,omitempty"`   // the node that has the lock
+	SinceMS  int64    `json:"since_ms,omitempty"` // for how long it has had it
+	Missing  []string `json:"missing,omitempty"`  // members that do not answer
+	Starting []string `json:"starting,omitempty"` // members that were started too lately to grant
 
 	// DeadlineNS is a reading of CLOCK_BOOTTIME, on the machine with BootID, until
 	// which the lock is held if nothing more is heard. A caller elsewhere counts
@@ -154,12 +155,13 @@ const (
 // Error is an error with a code, as the body of a refused request has it and
 // as a last State does. The facts are those that the code has.
 type Error struct {
-	Code    Code     `json:"code"`
-	Message string   `json:"message"`
-	Holder  string   `json:"holder,omitempty"`
-	Ahead   int      `json:"ahead,omitempty"`
-	SinceMS int64    `json:"since_ms,omitempty"`
-	Missing []string `json:"missing,omitempty"`
+	Code     Code     `json:"code"`
+	Message  string   `json:"message"`
+	Holder   string   `json:"holder,omitempty"`
+	Ahead    int      `json:"ahead,omitempty"`
+	SinceMS  int64    `json:"since_ms,omitempty"`
+	Missing  []string `json:"missing,omitempty"`
+	Starting []string `json:"starting,omitempty"` // members that were started too lately to grant
 }
 
 // Error returns the message, without the library's prefix.
@@ -168,7 +170,7 @@ func (f *Error) Error() string { return strings.TrimPrefix(f.Message, "dmutex: "
 func (f *Error) state() State {
 	return State{
 		State: KindFailed, Code: f.Code, Message: f.Message,
-		Holder: f.Holder, Ahead: f.Ahead, SinceMS: f.SinceMS, Missing: f.Missing,
+		Holder: f.Holder, Ahead: f.Ahead, SinceMS: f.SinceMS, Missing: f.Missing, Starting: f.Starting,
 	}
 }
 
@@ -176,7 +178,7 @@ func (f *Error) state() State {
 func (s *State) Failure() *Error {
 	return &Error{
 		Code: s.Code, Message: s.Message,
-		Holder: s.Holder, Ahead: s.Ahead, SinceMS: s.SinceMS, Missing: s.Missing,
+		Holder: s.Holder, Ahead: s.Ahead, SinceMS: s.SinceMS, Missing: s.Missing, Starting: s.Starting,
 	}
 }
 
