@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -114,11 +115,18 @@ func setPeers(c *agentConfig, v []string) error {
 
 func setBool(field func(*agentConfig) *bool) func(*agentConfig, []string) error {
 	return func(c *agentConfig, v []string) error {
-		b, err := strconv.ParseBool(v[0])
-		if err != nil {
-			return fmt.Errorf("%q is neither true nor false", v[0])
+		switch strings.ToLower(v[0]) {
+		case "yes", "on":
+			*field(c) = true
+		case "no", "off":
+			*field(c) = false
+		default:
+			b, err := strconv.ParseBool(v[0])
+			if err != nil {
+				return fmt.Errorf("%q is neither: write true or false", v[0])
+			}
+			*field(c) = b
 		}
-		*field(c) = b
 		return nil
 	}
 }
@@ -173,10 +181,26 @@ func defineSettings(flags *pflag.FlagSet) {
 		case kindList:
 			flags.StringArray(s.name, nil, s.usage)
 		case kindSwitch:
-			flags.Bool(s.name, false, s.usage)
+			flags.VarPF(new(switchText), s.name, "", s.usage).NoOptDefVal = "true"
 		}
 	}
 }
+
+// switchText keeps the value of a switch as it was written, to be read like one of
+// the environment.
+type switchText string
+
+// String implements pflag.Value.
+func (s *switchText) String() string { return string(*s) }
+
+// Set implements pflag.Value.
+func (s *switchText) Set(text string) error {
+	*s = switchText(text)
+	return nil
+}
+
+// Type implements pflag.Value.
+func (s *switchText) Type() string { return "" }
 
 // readSettings merges the file, the environment and the flags; the latter win.
 // With dev only what is meant for --dev is taken, and other flags are an error.
@@ -215,7 +239,7 @@ func lookUp(s setting, flags *pflag.FlagSet, getenv func(string) string, fromFil
 		values, err := flags.GetStringArray(s.name)
 		return given{values, source}, true, err
 	}
-	env := envPrefix + strings.ToUpper(strings.ReplaceAll(s.name, "-", "_"))
+	env := variableOf(s.name)
 	if text := getenv(env); text != "" {
 		return given{[]string{text}, env}, true, nil
 	}
@@ -223,17 +247,50 @@ func lookUp(s setting, flags *pflag.FlagSet, getenv func(string) string, fromFil
 	return value, ok, nil
 }
 
+// variableOf returns the environment variable of a setting.
+func variableOf(name string) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+}
+
+// unknownVariables returns the variables that look like settings and are none:
+// typing errors that nobody would notice.
+func unknownVariables(environ []string) []string {
+	known := []string{envPrefix + "CONFIG", envPrefix + "LOCK", envPrefix + "TOKEN"}
+	for _, s := range agentSettings() {
+		known = append(known, variableOf(s.name))
+	}
+	var unknown []string
+	for _, v := range environ {
+		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, envPrefix) && !slices.Contains(known, name) {
+			unknown = append(unknown, name)
+		}
+	}
+	return unknown
+}
+
+// maxFileBytes bounds a configuration file: a longer one is something else.
+const maxFileBytes = 1 << 20
+
 // readFile reads the settings of a TOML file. A key that is no setting is an
 // error: it would be a typing error that nobody notices.
 func readFile(path string) (map[string]given, error) {
 	if path == "" {
 		return map[string]given{}, nil
 	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the configuration: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	text, err := io.ReadAll(io.LimitReader(file, maxFileBytes+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("cannot read the configuration: %w", err)
+	case len(text) > maxFileBytes:
+		return nil, fmt.Errorf("configuration %s is longer than %d bytes: is it the right file?", path, maxFileBytes)
+	}
 	var raw map[string]any
-	if _, err := toml.DecodeFile(path, &raw); err != nil {
-		if _, statErr := os.Stat(path); statErr != nil {
-			return nil, fmt.Errorf("cannot read the configuration: %w", statErr)
-		}
+	if err := toml.Unmarshal(text, &raw); err != nil {
 		return nil, fmt.Errorf("configuration %s: %w", path, err)
 	}
 	known := agentSettings()

@@ -41,8 +41,10 @@ func TestFlagsWinOverEnvironmentOverFile(t *testing.T) {
 		get             func(*agentConfig) any
 		want            [4]any // default, file, env, flag
 	}{
-		{"profile", `"local"`, "wan", "lan", func(c *agentConfig) any { return c.node.Profile },
-			[4]any{dmutex.ProfileLAN, dmutex.ProfileLocal, dmutex.ProfileWAN, dmutex.ProfileLAN}},
+		{
+			"profile", `"local"`, "wan", "lan", func(c *agentConfig) any { return c.node.Profile },
+			[4]any{dmutex.ProfileLAN, dmutex.ProfileLocal, dmutex.ProfileWAN, dmutex.ProfileLAN},
+		},
 		{"name", `"x"`, "y", "z", func(c *agentConfig) any { return c.node.Name }, [4]any{"", "x", "y", "z"}},
 		{"listen", `":1"`, ":2", ":3", func(c *agentConfig) any { return c.node.Listen }, [4]any{"", ":1", ":2", ":3"}},
 		{"peers", `["a=h:1", "b=h:2"]`, "c=h:3,d=h:4", "e=h:5", func(c *agentConfig) any { return c.node.Peers }, [4]any{
@@ -53,15 +55,21 @@ func TestFlagsWinOverEnvironmentOverFile(t *testing.T) {
 		}},
 		{"client", "true", "false", "true", func(c *agentConfig) any { return c.node.Client }, [4]any{false, true, false, true}},
 		{"cluster", `"x"`, "y", "z", func(c *agentConfig) any { return c.node.Cluster }, [4]any{"dmutex", "x", "y", "z"}},
-		{"ttl", `"1s"`, "2s", "4s", func(c *agentConfig) any { return c.node.LeaseTTL },
-			[4]any{3 * time.Second, time.Second, 2 * time.Second, 4 * time.Second}},
+		{
+			"ttl", `"1s"`, "2s", "4s", func(c *agentConfig) any { return c.node.LeaseTTL },
+			[4]any{3 * time.Second, time.Second, 2 * time.Second, 4 * time.Second},
+		},
 		{"max-clock-drift", "0.05", "0.06", "0.07", func(c *agentConfig) any { return c.node.MaxClockDrift }, [4]any{0.1, 0.05, 0.06, 0.07}},
 		{"tree-only", "true", "false", "true", func(c *agentConfig) any { return c.node.TreeOnly }, [4]any{false, true, false, true}},
 		{"no-rotation", "true", "false", "true", func(c *agentConfig) any { return c.node.DisableRotation }, [4]any{false, true, false, true}},
-		{"api", `"127.0.0.1:1"`, "127.0.0.1:2", "127.0.0.1:3", func(c *agentConfig) any { return c.api },
-			[4]any{defaultAPI, "127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"}},
-		{"log-level", `"error"`, "warn", "debug", func(c *agentConfig) any { return c.logLevel },
-			[4]any{logrus.InfoLevel, logrus.ErrorLevel, logrus.WarnLevel, logrus.DebugLevel}},
+		{
+			"api", `"127.0.0.1:1"`, "127.0.0.1:2", "127.0.0.1:3", func(c *agentConfig) any { return c.api },
+			[4]any{defaultAPI, "127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"},
+		},
+		{
+			"log-level", `"error"`, "warn", "debug", func(c *agentConfig) any { return c.logLevel },
+			[4]any{logrus.InfoLevel, logrus.ErrorLevel, logrus.WarnLevel, logrus.DebugLevel},
+		},
 		{"log-format", `"json"`, "text", "json", func(c *agentConfig) any { return c.logFormat }, [4]any{"text", "json", "text", "json"}},
 	}
 	if len(tests) != len(agentSettings()) {
@@ -127,8 +135,13 @@ func TestWrongSettingsNameTheirSource(t *testing.T) {
 		{"flag", []string{"--ttl", "3"}, nil, "", false, []string{"--ttl", "3s"}},
 		{"environment", nil, map[string]string{"DMUTEX_MAX_CLOCK_DRIFT": "much"}, "", false, []string{"DMUTEX_MAX_CLOCK_DRIFT", "much"}},
 		{"file", nil, nil, "ttl = \"soon\"", false, []string{"dmutex.toml: ttl", "soon"}},
-		{"all at once", []string{"--ttl", "x"}, map[string]string{"DMUTEX_LOG_LEVEL": "loud", "DMUTEX_CLIENT": "maybe"}, "profile = \"moon\"", false,
-			[]string{"--ttl", "DMUTEX_LOG_LEVEL", "DMUTEX_CLIENT", "profile"}},
+		{
+			"all at once",
+			[]string{"--ttl", "x"},
+			map[string]string{"DMUTEX_LOG_LEVEL": "loud", "DMUTEX_CLIENT": "maybe"},
+			"profile = \"moon\"", false,
+			[]string{"--ttl", "DMUTEX_LOG_LEVEL", "DMUTEX_CLIENT", "profile"},
+		},
 		{"unknown key", nil, nil, "peesr = [\"a=h:1\"]", false, []string{"peesr", "no such setting"}},
 		{"table", nil, nil, "[peers]\na = \"h:1\"", false, []string{"peers"}},
 		{"array of numbers", nil, nil, "peers = [1]", false, []string{"peers", "no string"}},
@@ -155,6 +168,49 @@ func TestWrongSettingsNameTheirSource(t *testing.T) {
 	defineSettings(set)
 	if _, err := readSettings(set, func(string) string { return "" }, filepath.Join(t.TempDir(), "none.toml"), false); err == nil {
 		t.Error("a file that is not there was accepted")
+	}
+}
+
+func TestSwitchesTakeWords(t *testing.T) {
+	for text, want := range map[string]bool{"true": true, "yes": true, "On": true, "1": true, "false": false, "no": false, "off": false, "0": false} {
+		for i, give := range []func() (*agentConfig, error){
+			func() (*agentConfig, error) {
+				return settingsFrom(t, []string{"--tree-only=" + text}, nil, "", false)
+			},
+			func() (*agentConfig, error) {
+				return settingsFrom(t, nil, map[string]string{"DMUTEX_TREE_ONLY": text}, "", false)
+			},
+		} {
+			if c, err := give(); err != nil || c.node.TreeOnly != want {
+				t.Errorf("source %d, %q: %v, %v; want %v", i, text, c.node.TreeOnly, err, want)
+			}
+		}
+	}
+	if c, err := settingsFrom(t, []string{"--tree-only"}, nil, "", false); err != nil || !c.node.TreeOnly {
+		t.Errorf("a switch alone: %v, %v", c.node.TreeOnly, err)
+	}
+	if _, err := settingsFrom(t, nil, map[string]string{"DMUTEX_TREE_ONLY": "perhaps"}, "", false); err == nil || !strings.Contains(err.Error(), "true or false") {
+		t.Errorf("got %v, want advice", err)
+	}
+}
+
+func TestUnknownVariablesAreNoticed(t *testing.T) {
+	got := unknownVariables([]string{
+		"PATH=/bin", "DMUTEX_API=x", "DMUTEX_PEERS=x", "DMUTEX_MAX_CLOCK_DRIFT=x", "DMUTEX_CONFIG=x", "DMUTEX_LOCK=x", "DMUTEX_TOKEN=1",
+		"DMUTEX_PEER=a", "DMUTEX_=b",
+	})
+	if want := []string{"DMUTEX_PEER", "DMUTEX_"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestFilesAreLimited(t *testing.T) {
+	file := "name = \"a\"\n" + strings.Repeat("#", maxFileBytes)
+	if _, err := settingsFrom(t, nil, nil, file, false); err == nil || !strings.Contains(err.Error(), "longer than") {
+		t.Errorf("got %v for a file over the limit", err)
+	}
+	if c, err := settingsFrom(t, nil, nil, file[:maxFileBytes], false); err != nil || c.node.Name != "a" {
+		t.Errorf("got %v for a file at the limit", err)
 	}
 }
 
