@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -26,7 +27,7 @@ func newAgentCommand(streams Streams) *cobra.Command {
 	var file string
 	var dev bool
 	cmd := &cobra.Command{
-		Use:   "agent --listen HOST:PORT --peers LIST",
+		Use:   "agent --name NAME --peers LIST",
 		Short: "Run one node of the cluster, with an HTTP API for programs on this machine",
 		Long: `agent runs one member of the cluster, or with --client a node that only asks, until
 SIGINT or SIGTERM. A second signal ends it at once. Members may be started in any
@@ -35,14 +36,23 @@ what it granted before.
 
 Each flag can also be set by the environment (DMUTEX_ and its name, as in
 DMUTEX_MAX_CLOCK_DRIFT) and in the file of --config (TOML, the names of the flags
-as keys). Flags win over the environment, and that over the file.
+as keys). Flags win over the environment, and that over the file. A file may be
+
+  name  = "a"
+  peers = ["a=10.0.0.1:7946", "b=10.0.0.2:7946", "c=10.0.0.3:7946"]
+  ttl   = "3s"
+  api   = "127.0.0.1:7980"
+
+The API answers GET /readyz (200 when this node can get locks, else 503 and why),
+/healthz (200 while it runs) and /v1/status (what it knows of the members).
 
 When it is told to end while commands run under its locks, it asks "dmutex lock" to
-end them, and waits until they are dead or their leases are over (T at most).`,
+end them, and waits until they are dead. Those that are not, T and half a minute
+later, keep their locks until the leases are over.`,
 		Example: `  dmutex agent --dev
-  dmutex agent --listen 10.0.0.1:7946 --peers a=10.0.0.1:7946,b=10.0.0.2:7946,c=10.0.0.3:7946
+  dmutex agent --name a --peers a=10.0.0.1:7946,b=10.0.0.2:7946,c=10.0.0.3:7946
   dmutex agent --config /etc/dmutex.toml --log-format json`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noMorePeers,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" && !dev {
 				file = os.Getenv(envPrefix + "CONFIG")
@@ -68,19 +78,29 @@ end them, and waits until they are dead or their leases are over (T at most).`,
 	return cmd
 }
 
+// noMorePeers refuses arguments, most of all peers that a space has cut off.
+func noMorePeers(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 && strings.ContainsAny(args[0], ":=") {
+		return usageErrorf("unexpected %q: write the peers in one argument, with commas", args[0])
+	}
+	return usageArgs(cobra.NoArgs)(cmd, args)
+}
+
 // complete fills in what follows from the rest, and checks all.
 func (c *agentConfig) complete(dev bool) error {
 	if dev {
 		c.node.Name = devName
 		c.node.Peers = []dmutex.Peer{{Name: devName}}
 		c.node.Standalone = true
-		return c.node.Validate()
+		return inFlags(c.node.Validate())
 	}
-	if !c.peersSet {
+	switch {
+	case !c.peersSet:
 		return errors.New("no peers: list all members with --peers, or start a single node with --dev")
-	}
-	if c.node.Name == "" && c.node.Client {
+	case c.node.Client && c.node.Name == "":
 		return errors.New("a client needs a --name, which no other node of the cluster has")
+	case c.node.Client && c.node.Listen != "":
+		return errors.New("a client listens on nothing: leave --listen out, or --client")
 	}
 	if c.node.Name == "" {
 		for _, p := range c.node.Peers {
@@ -90,15 +110,49 @@ func (c *agentConfig) complete(dev bool) error {
 		}
 	}
 	if c.node.Name == "" {
-		return fmt.Errorf("no peer has the address %q of --listen: set --name to say which one this node is", c.node.Listen)
+		return errors.New("say which peer this node is: --name " + anyOf(c.node.Peers))
 	}
-	return c.node.Validate()
+	return inFlags(c.node.Validate())
+}
+
+// anyOf lists the names of some peers as a choice.
+func anyOf(peers []dmutex.Peer) string {
+	const most = 7
+	var names []string
+	for _, p := range peers[:min(len(peers), most)] {
+		names = append(names, p.Name)
+	}
+	last := len(names) - 1
+	switch {
+	case len(peers) > most:
+		return strings.Join(names, ", ") + " ..."
+	case last < 1:
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
+// inFlags says what the library advises in the words of this program.
+func inFlags(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errors.New(strings.NewReplacer(
+		"or set Client", "or use --client",
+		"unset Client", "leave --client out",
+		"Standalone is", "--dev is",
+		"Peers lists", "--peers lists",
+	).Replace(err.Error()))
 }
 
 // runAgent runs a node and its API until ctx ends or a signal comes.
 func runAgent(ctx context.Context, c *agentConfig, stderr io.Writer) error {
+	runner.SurviveBrokenPipes() // a pager or a head that is gone must not end it
 	log := newLogger(c, stderr)
 	c.node.Logger = log
+	for _, name := range unknownVariables(os.Environ()) {
+		log.WithField("variable", name).Warn("the environment has a variable that no setting has; it is ignored")
+	}
 	listener, err := listenAPI(c.api)
 	if err != nil {
 		return err
@@ -201,16 +255,9 @@ func another(signals <-chan os.Signal) <-chan os.Signal {
 // listenAPI opens the API's port, on loopback only: whoever reaches it can take
 // and break locks.
 func listenAPI(addr string) (net.Listener, error) {
-	host, _, err := net.SplitHostPort(addr)
+	resolved, err := loopbackAddress(addr)
 	if err != nil {
-		return nil, usageErrorf("--api %q: %w; write it as host:port, like %s", addr, err, defaultAPI)
-	}
-	resolved, err := net.ResolveTCPAddr("tcp", addr)
-	if err != nil {
-		return nil, usageErrorf("--api %q: %w; write it as host:port, like %s", addr, err, defaultAPI)
-	}
-	if host == "" || !resolved.IP.IsLoopback() {
-		return nil, usageErrorf("--api %s would let other machines take and release locks: use a loopback address, like %s", addr, defaultAPI)
+		return nil, err
 	}
 	listener, err := net.ListenTCP("tcp", resolved)
 	switch {
@@ -221,6 +268,23 @@ func listenAPI(addr string) (net.Listener, error) {
 		return nil, &exitError{status: exitFailure, err: fmt.Errorf("cannot listen on the API address %s: %w", addr, err)}
 	}
 	return listener, nil
+}
+
+// loopbackAddress reads the value of --api.
+func loopbackAddress(addr string) (*net.TCPAddr, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil || strings.Contains(addr, "/") {
+		return nil, usageErrorf("--api %q: --api is host:port, without http://, like %s", addr, defaultAPI)
+	}
+	resolved, err := net.ResolveTCPAddr("tcp", addr)
+	if err != nil {
+		return nil, usageErrorf("--api %q: %w; write it as host:port, like %s", addr, err, defaultAPI)
+	}
+	if host == "" || !resolved.IP.IsLoopback() {
+		return nil, usageErrorf("--api %s is no loopback address, like %s: the API lets whoever reaches it take and release locks, "+
+			"so it is for this machine only", addr, defaultAPI)
+	}
+	return resolved, nil
 }
 
 func newLogger(c *agentConfig, w io.Writer) *logrus.Logger {

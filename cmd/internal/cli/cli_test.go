@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -46,6 +47,8 @@ func TestWrongUsage(t *testing.T) {
 		want string // in the message
 	}{
 		{[]string{"lokc", "a"}, "unknown command"},
+		{[]string{"status", "--help"}, "unknown command"},
+		{[]string{"help", "status"}, "unknown command"},
 		{[]string{"--nope"}, "--nope"},
 		{[]string{"lock"}, "NAME"},
 		{[]string{"lock", "--", "true"}, "NAME"},
@@ -65,6 +68,16 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"lock", "a", "--grace", "0s"}, "--grace"},
 		{[]string{"lock", "a", "--grace", "-1s"}, "--grace"},
 		{[]string{"lock", "a", "--label", strings.Repeat("x", 129)}, "label"},
+		{[]string{"lock", "a", "--api", "http://127.0.0.1:7980"}, "--api is host:port, without http://"},
+		{[]string{"lock", "a", "--api", "7980"}, "--api is host:port, without http://"},
+		{[]string{"lock", "a", "--api", ":7980"}, "loopback"},
+		{[]string{"lock", "a", "--api", "192.0.2.1:7980"}, "loopback"},
+		{[]string{"agent", "--peers", "a=h:1", "b=h:2", "c=h:3"}, "in one argument, with commas"},
+		{[]string{"agent", "--peers", "a=h:1,b=h:2", "--name", "c"}, "or use --client"},
+		{[]string{"agent", "--peers", "a=h:1,b=h:2", "--name", "a", "--client"}, "leave --client out"},
+		{[]string{"agent", "--peers", "a=h:1,b=h:2", "--name", "c", "--client", "--listen", ":1"}, "leave --listen out"},
+		{[]string{"agent", "--peers", "a=h:1,b=h:2,c=h:3"}, "--name a, b or c"},
+		{[]string{"agent", "--dev", "--tree-only=perhaps"}, "--tree-only"},
 		{[]string{"agent", "x"}, "x"},
 		{[]string{"agent"}, "--peers"},
 		{[]string{"agent", "--ttl", "3"}, "--ttl"},
@@ -89,10 +102,10 @@ func TestWrongUsage(t *testing.T) {
 func TestGoodNamesAreNoUsageError(t *testing.T) {
 	t.Setenv("DMUTEX_API", "127.0.0.1:1")
 	for _, args := range [][]string{
-		{"lock", "nightly", "--", "true"},
+		{"lock", "nightly", "--try", "--", "true"},
 		{"lock", "dns/example.com", "--try"},
-		{"lock", "--wait", "1s", "ü", "--", "sh", "-c", "exit 3"},
-		{"lock", strings.Repeat("x", 255), "--grace", "1s", "--label", strings.Repeat("x", 128)},
+		{"lock", "--wait", "200ms", "ü", "--", "sh", "-c", "exit 3"},
+		{"lock", strings.Repeat("x", 255), "--try", "--grace", "1s", "--label", strings.Repeat("x", 128)},
 	} {
 		status, _, stderr := run(t, args...)
 		if status != exitUnavailable || !strings.Contains(stderr, "127.0.0.1:1") || !strings.Contains(stderr, "dmutex agent") {
@@ -103,7 +116,7 @@ func TestGoodNamesAreNoUsageError(t *testing.T) {
 
 func TestAPIFlagWinsOverEnvironment(t *testing.T) {
 	t.Setenv("DMUTEX_API", "127.0.0.1:1")
-	if _, _, stderr := run(t, "lock", "a", "--api", "127.0.0.1:2"); !strings.Contains(stderr, "127.0.0.1:2") {
+	if _, _, stderr := run(t, "lock", "a", "--try", "--api", "127.0.0.1:2"); !strings.Contains(stderr, "127.0.0.1:2") {
 		t.Errorf("asked at %q, want the address of the flag", stderr)
 	}
 }
@@ -114,6 +127,13 @@ func TestHelpShowsExamples(t *testing.T) {
 		if status != exitOK || stderr != "" || !strings.Contains(stdout, "Examples:\n  dmutex ") {
 			t.Errorf("dmutex %q: status %d, %q, %q", args, status, stdout, stderr)
 		}
+	}
+}
+
+func TestVersionIsTold(t *testing.T) {
+	status, stdout, stderr := run(t, "--version")
+	if status != exitOK || !strings.HasPrefix(stdout, "dmutex version ") || !strings.Contains(stdout, runtime.Version()) {
+		t.Errorf("status %d, %q, %q; want the version and the toolchain", status, stdout, stderr)
 	}
 }
 

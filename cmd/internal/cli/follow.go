@@ -2,6 +2,7 @@ package cli
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/treequorum/dmutex/cmd/internal/api"
@@ -20,6 +21,8 @@ type follower struct {
 	closing chan struct{}  // the agent asks to end
 	over    chan struct{}  // nothing more comes; last and err are set
 	renewed chan struct{}  // at each later deadline; holds one
+
+	warned atomic.Bool // the agent said after the last renewal that it gets no other
 
 	ttl    time.Duration
 	token  uint64
@@ -61,6 +64,7 @@ func (f *follower) read() {
 				f.token = state.Token
 				closeToken()
 			}
+			f.warned.Store(false)
 			closeHeld()
 			newest(f.renewed, struct{}{})
 		case api.KindGrouped:
@@ -69,6 +73,7 @@ func (f *follower) read() {
 			if state.Reason == api.ReasonClosing {
 				closeClosing()
 			} else {
+				f.warned.Store(true)
 				newest(f.warning, state)
 			}
 		case api.KindLost:

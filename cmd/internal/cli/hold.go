@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/treequorum/dmutex/cmd/internal/api"
@@ -23,15 +24,17 @@ type holder struct {
 	files   lockFiles
 	signals chan os.Signal
 	grace   time.Duration
+	began   time.Time
 }
 
 // runLock gets the lock, does what is to be done under it, and releases it.
 func runLock(ctx context.Context, o *lockOptions, files lockFiles) error {
+	runner.SurviveBrokenPipes()
 	signals, stop := runner.Signals()
 	defer stop()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	h := &holder{o: o, files: files, signals: signals}
+	h := &holder{o: o, files: files, signals: signals, began: time.Now()}
 	if err := h.ask(ctx); err != nil {
 		return err
 	}
@@ -73,7 +76,7 @@ func (h *holder) ask(ctx context.Context) error {
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		hold, err := api.NewClient(h.o.api, runner.Now, runner.BootID()).Lock(ctx, h.o.name, hello)
+		hold, err := h.askPatiently(ctx, hello)
 		answers <- answer{hold, err}
 	}()
 	select {
@@ -88,16 +91,39 @@ func (h *holder) ask(ctx context.Context) error {
 	}
 }
 
+// askPatiently gives an agent that was started together with this command a moment
+// to listen, unless nothing is to be waited for.
+func (h *holder) askPatiently(ctx context.Context, hello api.Hello) (*api.Hold, error) {
+	const patience, pause = 2 * time.Second, 50 * time.Millisecond
+	client := api.NewClient(h.o.api, runner.Now, runner.BootID())
+	left := patience
+	if h.o.wait != nil {
+		left = min(left, *h.o.wait)
+	}
+	for {
+		hold, err := client.Lock(ctx, h.o.name, hello)
+		if !errors.Is(err, syscall.ECONNREFUSED) || h.o.try || left <= 0 {
+			return hold, err
+		}
+		left -= pause
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, err
+		}
+	}
+}
+
 // agentError says why the agent did not take the request.
 func agentError(err error) error {
-	var unreachable *api.UnreachableError
-	if errors.As(err, &unreachable) {
-		return &exitError{status: exitUnavailable, err: fmt.Errorf(
-			`%w; start one with "dmutex agent" ("dmutex agent --dev" for a single node), or say where it is with --api or DMUTEX_API`, err)}
-	}
-	var failure *api.Error
-	if errors.As(err, &failure) {
+	if failure, ok := errors.AsType[*api.Error](err); ok {
 		return failedError(failure)
+	}
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		err = fmt.Errorf(
+			`%w; start one with "dmutex agent" ("dmutex agent --dev" for a single node), or say where it is with --api or DMUTEX_API`, err)
 	}
 	return &exitError{status: exitUnavailable, err: err}
 }
@@ -169,10 +195,20 @@ func waitingText(s api.State) string {
 	if len(s.Missing) > 0 {
 		parts = append(parts, "no answer from "+strings.Join(s.Missing, ", "))
 	}
+	if len(s.Starting) > 0 {
+		parts = append(parts, started(s.Starting)+" started just now and grant nothing for up to T x 1.1 after their start")
+	}
 	if len(parts) == 0 {
 		return "not granted yet"
 	}
 	return strings.Join(parts, "; ")
+}
+
+func started(members []string) string {
+	if len(members) == 1 {
+		return members[0] + " was"
+	}
+	return strings.Join(members, ", ") + " were"
 }
 
 // endedEarly says why there will be no lock.
@@ -187,14 +223,25 @@ func (h *holder) endedEarly() error {
 	return &exitError{status: exitUnavailable, err: fmt.Errorf("the agent at %s ended the connection: %w", h.o.api, h.err)}
 }
 
-// waitForToken waits a moment for the fencing token, or until there is one.
+// noToken says why there is no fencing token.
+const noToken = "no fencing token for %s yet: every member must answer once after the whole cluster was started"
+
+// waitForToken waits a moment for the fencing token, or with --require-token for
+// as long as for the lock.
 func (h *holder) waitForToken() error {
+	const sayAfter = 2 * time.Second
+	patience := min(time.Second, h.ttl/4)
 	var late <-chan time.Time
-	if !h.o.requireToken {
-		timer := time.NewTimer(min(time.Second, h.ttl/4))
+	if !h.o.requireToken || h.o.try || h.o.wait != nil {
+		if h.o.requireToken && h.o.wait != nil {
+			patience = max(*h.o.wait-time.Since(h.began), patience)
+		}
+		timer := time.NewTimer(patience)
 		defer timer.Stop()
 		late = timer.C
 	}
+	say := time.NewTimer(sayAfter)
+	defer say.Stop()
 	tick := time.NewTicker(h.ttl / 16)
 	defer tick.Stop()
 	for {
@@ -202,8 +249,14 @@ func (h *holder) waitForToken() error {
 		case <-h.tokened:
 			return nil
 		case <-late:
-			h.files.say("there is no fencing token for %s yet: DMUTEX_TOKEN is empty", h.o.name)
+			if h.o.requireToken {
+				h.release()
+				return &exitError{status: exitUnavailable, err: fmt.Errorf(noToken, h.o.name)}
+			}
+			h.files.say(noToken+"; DMUTEX_TOKEN is empty (--require-token waits for one)", h.o.name)
 			return nil
+		case <-say.C:
+			h.files.say("holding %s, waiting for its fencing token: "+noToken, h.o.name, h.o.name)
 		case <-h.lost:
 			return h.lostError()
 		case <-h.over:
@@ -227,7 +280,7 @@ func (h *holder) waitForToken() error {
 func (h *holder) mustEnd() bool { return runner.Now() >= h.Deadline()-h.grace }
 
 func (h *holder) lostError() error {
-	reason := "not renewed"
+	reason := "not renewed: too few members answered"
 	switch {
 	case isClosed(h.lost):
 		reason = h.reason
@@ -235,6 +288,8 @@ func (h *holder) lostError() error {
 		reason = "the agent is shutting down"
 	case isClosed(h.over):
 		reason = "the agent is gone"
+	case !h.warned.Load():
+		reason = "not renewed: the agent does not answer"
 	}
 	return &exitError{status: exitLost, err: fmt.Errorf("lost %s (%s)", h.o.name, reason)}
 }
@@ -262,8 +317,9 @@ func (h *holder) holdOpen(ctx context.Context) error {
 		case <-h.lost:
 			return h.lostError()
 		case <-h.closing:
+			lost := h.lostError()
 			h.release()
-			return h.lostError()
+			return lost
 		case state := <-h.warning:
 			h.warn(state)
 		case <-tick.C:
@@ -308,10 +364,11 @@ func (h *holder) runCommand() error {
 	})
 	switch {
 	case result.Lost:
+		lost := h.lostError() // what comes after the release is no reason
 		// Nothing of the command runs any more: others need not wait for the lease's
 		// end. As a rule the agent does not answer here.
 		h.releaseWithin(100 * time.Millisecond)
-		return h.lostError()
+		return lost
 	case errors.Is(err, runner.ErrNotAnnounced):
 		h.release()
 		return &exitError{status: exitUnavailable, err: err}

@@ -42,9 +42,12 @@ CMD gets standard input (also a terminal), output and signals untouched, and
 The lock is free again when CMD has ended; what CMD left running in the background is
 not waited for. When the lock is about to be lost, by this command's own clock and
 whatever its agent does, all that CMD has started is ended before somebody else can
-have the lock: SIGTERM at the deadline - 2G, SIGKILL at the deadline - G. Out of reach
-are processes that left CMD's group with setsid, if lock itself was killed; and when
-this machine stops lock and CMD together, only the token tells that they are late.
+have the lock: SIGTERM at the deadline - 2G, SIGKILL at the deadline - G. A guard
+process does the same when lock itself is stopped or killed. Not covered: processes
+that left CMD's process group (setsid, timeout, set -m), when lock and guard are both
+killed with SIGKILL; processes that this user may not kill (sudo), when the agent is
+gone too; work that CMD hands to others (a daemon, another machine); and when all are
+stopped together (SIGSTOP, a paused machine), only the token tells that they are late.
 
 Without CMD the lock is held until standard input is closed, or a signal comes.
 (Standard input of background jobs of scripts is often /dev/null: closed at once.)
@@ -54,7 +57,10 @@ be executed or found), 75 when the lock was busy, 69 without a quorum or an agen
 when the lock was lost, 64 for wrong usage.`,
 		Example: `  dmutex lock nightly -- ./backup.sh
   dmutex lock nightly --wait 30s -- sh -c 'echo "token $DMUTEX_TOKEN"'
-  dmutex lock nightly --try -- true || echo "busy: $?"`,
+  dmutex lock nightly --try -- true || echo "busy: $?"
+
+  # /etc/cron.d/backup, the same on each machine: one of them runs it
+  0 3 * * *  root  dmutex lock nightly --try --require-token -- /usr/local/bin/backup || [ $? -eq 75 ]`,
 		Args: func(cmd *cobra.Command, args []string) error { return o.arguments(args, cmd.ArgsLenAtDash()) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(cmd.Flags(), wait); err != nil {
@@ -94,6 +100,10 @@ func (o *lockOptions) arguments(args []string, dash int) error {
 		return usageErrorf("there is no command behind --")
 	}
 	o.name = before[0]
+	if o.name != "" && os.Getenv(envPrefix+"LOCK") == o.name {
+		return usageErrorf("this runs under the lock %s already (DMUTEX_LOCK says so), and would wait for itself; "+
+			"run the command as it is, or unset DMUTEX_LOCK where that is not so", o.name)
+	}
 	return checkName("lock name", o.name, 1, dmutex.MaxLockNameBytes)
 }
 
@@ -116,6 +126,9 @@ func (o *lockOptions) check(flags *pflag.FlagSet, wait time.Duration) error {
 	}
 	if o.api == "" {
 		o.api = defaultAPI
+	}
+	if _, err := loopbackAddress(o.api); err != nil {
+		return err
 	}
 	return checkName("label", o.label, 0, dmutex.MaxLabelBytes)
 }

@@ -24,7 +24,7 @@ func (a apiNode) Lock(ctx context.Context, name string, options api.LockOptions)
 	}
 	if options.Waiting != nil {
 		opts = append(opts, dmutex.OnWaiting(func(w dmutex.Waiting) {
-			options.Waiting(api.Waiting{Ahead: w.Ahead, Holder: w.Holder, Since: w.Since, Missing: w.Missing})
+			options.Waiting(api.Waiting{Ahead: w.Ahead, Holder: w.Holder, Since: w.Since, Missing: w.Missing, Starting: w.Starting})
 		}))
 	}
 	mutex := a.node.Mutex(name, opts...)
@@ -69,8 +69,7 @@ func (l apiLease) Done() <-chan struct{} { return l.Context().Done() }
 
 // Loss implements api.Lease.
 func (l apiLease) Loss() string {
-	var lost *dmutex.LostError
-	if errors.As(context.Cause(l.Context()), &lost) {
+	if lost, ok := errors.AsType[*dmutex.LostError](context.Cause(l.Context())); ok {
 		return string(lost.Reason)
 	}
 	return "unlocked"
@@ -88,8 +87,10 @@ func failureOf(err error) *api.Error {
 		failure.Message = (&dmutex.BusyError{Lock: busy.Lock, Holder: busy.Holder, Since: busy.Since, Ahead: busy.Ahead}).Error()
 		failure.Holder, failure.Ahead, failure.SinceMS = busy.Holder, busy.Ahead, busy.Since.Milliseconds()
 	case errors.As(err, &noQuorum):
-		failure.Code, failure.Missing = api.CodeNoQuorum, noQuorum.Missing
-		failure.Message = (&dmutex.NoQuorumError{Lock: noQuorum.Lock, Missing: noQuorum.Missing, Members: noQuorum.Members}).Error()
+		failure.Code, failure.Missing, failure.Starting = api.CodeNoQuorum, noQuorum.Missing, noQuorum.Starting
+		failure.Message = (&dmutex.NoQuorumError{
+			Lock: noQuorum.Lock, Missing: noQuorum.Missing, Starting: noQuorum.Starting, Members: noQuorum.Members,
+		}).Error()
 	case errors.Is(err, dmutex.ErrPeersDiffer):
 		failure.Code = api.CodePeersDiffer
 	case errors.Is(err, dmutex.ErrOverloaded):

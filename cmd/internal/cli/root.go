@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -65,6 +66,10 @@ func Run(ctx context.Context, args []string, streams Streams) int {
 		return runner.Guard(args[1:], streams.Err)
 	}
 	root := newRootCommand(streams)
+	if err := knownCommand(root, args); err != nil {
+		printError(streams.Err, err)
+		return exitUsage
+	}
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	var exit *exitError
@@ -80,6 +85,32 @@ func Run(ctx context.Context, args []string, streams Streams) int {
 		printError(streams.Err, err)
 		return exitFailure
 	}
+}
+
+// knownCommand refuses what is no command: with --help behind it, it would look
+// like one.
+func knownCommand(root *cobra.Command, args []string) error {
+	if len(args) > 0 && args[0] == "help" {
+		args = args[1:]
+	}
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") || args[0] == "completion" || strings.HasPrefix(args[0], "__complete") {
+		return nil
+	}
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == args[0] {
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown command %q; see dmutex --help", args[0])
+}
+
+// version is that of the build, as the toolchain has noted it.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "unknown"
+	}
+	return info.Main.Version + " " + info.GoVersion
 }
 
 // printError prints an error, and joined errors one a line.
@@ -112,6 +143,7 @@ while holding a lock. A lease lock protects a resource only as far as the rates
 of the machines' clocks hold: let the resource check the fencing token.`,
 		Example: `  dmutex agent --dev &
   dmutex lock nightly -- ./backup.sh`,
+		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          usageArgs(cobra.NoArgs),

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -35,7 +36,11 @@ func lookUp(name string) (path string, status int, err error) {
 	case err == nil, errors.Is(err, exec.ErrDot): // "." is in PATH because the user put it there
 		return path, 0, nil
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
-		return "", statusNotFound, fmt.Errorf("command %q was not found", name)
+		hint := ""
+		if strings.ContainsAny(name, " \t\n") {
+			hint = ": for a line of shell write sh -c and then the line"
+		}
+		return "", statusNotFound, fmt.Errorf("command %q was not found%s", name, hint)
 	default:
 		return "", statusCannotExecute, fmt.Errorf("command %q cannot be executed: %w", name, errors.Unwrap(err))
 	}

@@ -212,7 +212,6 @@ func (r *run) onSignal(sig os.Signal) {
 		return
 	}
 	switch s {
-	case unix.SIGPIPE:
 	case unix.SIGTSTP:
 		r.stopAsked = true // this process stops once the command has: it must watch one that does not
 		r.guard.signal(unix.SIGTSTP)

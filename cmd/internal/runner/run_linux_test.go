@@ -50,6 +50,14 @@ func TestStatusIsThatOfTheCommand(t *testing.T) {
 	}
 }
 
+func TestLineOfShellIsHintedAt(t *testing.T) {
+	t.Parallel()
+	o := start(t, subjectOptions{}, "echo hello").want(127, false)
+	if !strings.Contains(o.err, "sh -c") {
+		t.Errorf("got %q, want a hint at sh -c", o.err)
+	}
+}
+
 func TestStreamsAndDescriptorsPass(t *testing.T) {
 	t.Parallel()
 	r, w := pipe(t)

@@ -21,15 +21,18 @@ func Signals() (signals chan os.Signal, stop func()) {
 	return signals, func() { signal.Stop(signals) }
 }
 
-// catchMore adds the signals that matter once a command runs. SIGPIPE is caught
-// because a failed message to a closed stderr must not end this process before
-// its command.
+// catchMore adds the signals that matter once a command runs.
 func catchMore(signals chan os.Signal) {
-	signal.Notify(signals, unix.SIGCONT, unix.SIGWINCH, unix.SIGPIPE)
+	signal.Notify(signals, unix.SIGCONT, unix.SIGWINCH)
 	if !signal.Ignored(unix.SIGTSTP) {
 		signal.Notify(signals, unix.SIGTSTP)
 	}
 }
+
+// SurviveBrokenPipes lets a write to a standard stream that nobody reads fail,
+// instead of ending this process. Programs that it starts are ended as usual: what
+// is caught, and not ignored, is not inherited.
+func SurviveBrokenPipes() { signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE) }
 
 // SignalStatus is the exit status of a program that a signal has ended.
 func SignalStatus(sig os.Signal) int {

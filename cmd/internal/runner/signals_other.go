@@ -16,6 +16,10 @@ func Signals() (signals chan os.Signal, stop func()) {
 	return signals, func() { signal.Stop(signals) }
 }
 
+// SurviveBrokenPipes lets a write to a standard stream that nobody reads fail,
+// instead of ending this process.
+func SurviveBrokenPipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
+
 // SignalStatus is the exit status of a program that a signal has ended.
 func SignalStatus(sig os.Signal) int {
 	if s, ok := sig.(syscall.Signal); ok {
