@@ -63,6 +63,14 @@ func Run(o Options, lines int) *Result {
 	return r
 }
 
+// servedBound is how long the last one may wait after the faults: for the faults to
+// wear off, and in a row of all callers for each before it to be told of the lock, to
+// fix a token and to give the lock back.
+func servedBound(o Options) node.Duration {
+	callers := node.Duration((o.Members + o.Clients) * o.Calls.Slots)
+	return servedWithin*o.TTL + callers*4*(o.Net.Delay+o.Net.Jitter)
+}
+
 func newSim(o Options, lines int) *sim {
 	nodes := o.Members + o.Clients
 	s := &sim{
@@ -70,7 +78,7 @@ func newSim(o Options, lines int) *sim {
 		byName: make(map[string]*process), calls: make(map[node.CallID]*call),
 		exclusion: exclusion{claims: make(map[string][]*claim), grace: o.TTL/16 + 2*o.Faults.Lazy},
 		tokens:    newTokens(o.Members, o.Faults.Walls),
-		served:    served{waiting: make(map[node.CallID]*call), bound: servedWithin * o.TTL, ttl: o.TTL, since: never},
+		served:    served{waiting: make(map[node.CallID]*call), bound: servedBound(o), ttl: o.TTL, since: never},
 		tracing:   lines > 0, keepLines: lines, hash: 14695981039346656037,
 	}
 	for i := range nodes {
