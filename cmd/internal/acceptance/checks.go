@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -300,4 +301,65 @@ func resumeLate(ctx context.Context, c *cluster, journal string, group int, hold
 		return err == nil && count(entries, "holder") > before
 	})
 	return errors.Join(err, holder.cmd.Process.Signal(syscall.SIGCONT), c.agents[0].signal(syscall.SIGCONT))
+}
+
+// checkKillLock kills `dmutex lock`, and in half of the runs its agent as well, while
+// its command works in a process group of its own, as timeout(1) and job control do.
+func checkKillLock(ctx context.Context, r *report, b *bench) error {
+	c, err := newCluster(ctx, b, 3)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	for i := range 6 {
+		agentToo := i%2 == 1
+		if err := killLock(ctx, r, b, c, fmt.Sprintf("job-%d", i), agentToo); err != nil {
+			return err
+		}
+		if agentToo {
+			if err := c.restart(ctx, c.agents[0]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func killLock(ctx context.Context, r *report, b *bench, c *cluster, name string, agentToo bool) error {
+	journal, script := b.file(), b.file()
+	work := worker(journal, "holder", 100_000)
+	if err := os.WriteFile(script, []byte(work[len(work)-1]), 0o600); err != nil {
+		return err
+	}
+	holder, err := c.lock(c.agents[0], name, "--", "sh", "-c", "timeout 60 sh "+script+"; true")
+	if err != nil {
+		return err
+	}
+	if err := waitFor(ctx, 10*time.Second, "the holder's command", came(journal, "holder")); err != nil {
+		return err
+	}
+	killed := time.Now()
+	if err := holder.cmd.Process.Kill(); err != nil {
+		return err
+	}
+	if agentToo {
+		if err := c.agents[0].kill(); err != nil {
+			return err
+		}
+	}
+	next, err := c.lock(c.agents[1], append([]string{name, "--wait", "30s"}, worker(journal, "next", 30)...)...)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(holder.wait(ctx, 10*time.Second), next.wait(ctx, 40*time.Second)); err != nil {
+		return err
+	}
+	entries, err := readJournal(journal)
+	if err != nil {
+		return err
+	}
+	begin, _ := first(entries, "next")
+	r.expect(overlaps(entries) == 0 && next.status == 0, "%s, agent killed too %v: overlaps %d, next one after %.3f s, its exit %d",
+		name, agentToo, overlaps(entries), begin.at.Sub(killed).Seconds(), next.status)
+	return nil
 }

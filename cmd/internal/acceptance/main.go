@@ -45,6 +45,7 @@ func checks() []check {
 		{"exclusion", "ten locks at once from seven agents never interleave", checkExclusion},
 		{"status", "exit status: of the command, 75, 69, 70, 64", checkStatus},
 		{"kill-holder", "kill -9 of the agent of a holder: command ended first, next one in time", checkKillHolder},
+		{"kill-lock", "kill -9 of lock itself: its command, also what left its group, ends before the next one", checkKillLock},
 		{"kill-two", "kill -9 of two others: waiting, new and held locks go on", checkKillTwo},
 		{"stop-agent", "SIGSTOP of the holder's agent for 2T: ended by its own clock, exit 70", checkStopAgent},
 		{"stop-all", "SIGSTOP of agent, lock and command for 2T: the token refuses the late one", checkStopAll},

@@ -72,10 +72,13 @@ func checkRolling(ctx context.Context, r *report, b *bench) error {
 	return nil
 }
 
-// restart kills a member and starts it again, and waits until it is ready.
+// restart kills a member, unless it is dead, and starts it again, and waits until it
+// is ready.
 func (c *cluster) restart(ctx context.Context, a *agent) error {
-	if err := a.kill(); err != nil {
-		return err
+	if !a.dead {
+		if err := a.kill(); err != nil {
+			return err
+		}
 	}
 	a.dead = false
 	if err := c.start(a); err != nil {
