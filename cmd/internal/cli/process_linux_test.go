@@ -62,6 +62,12 @@ type process struct {
 	exit   chan int
 }
 
+// programEnvironment makes this test binary the program. The race detector waits a
+// second at the end of a process unless it is told not to.
+func programEnvironment(api string) []string {
+	return append(os.Environ(), programVariable+"=1", "DMUTEX_API="+api, "GORACE=atexit_sleep_ms=0")
+}
+
 // launch starts the program. An api that is not empty goes into DMUTEX_API.
 func launch(t *testing.T, api string, args ...string) *process {
 	t.Helper()
@@ -70,7 +76,7 @@ func launch(t *testing.T, api string, args ...string) *process {
 		t.Fatal(err)
 	}
 	p := &process{t: t, cmd: exec.Command(exe, args...), exit: make(chan int, 1)}
-	p.cmd.Env = append(os.Environ(), programVariable+"=1", "DMUTEX_API="+api)
+	p.cmd.Env = programEnvironment(api)
 	p.cmd.Stderr = &p.stderr
 	p.cmd.WaitDelay = 5 * time.Second // what a failed test leaves behind may hold the pipes
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {

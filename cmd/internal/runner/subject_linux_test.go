@@ -61,7 +61,9 @@ func start(t *testing.T, o subjectOptions, args ...string) *subject {
 	}
 	argv := append(append(o.prefix, exe), args...)
 	s := &subject{t: t, cmd: exec.Command(argv[0], argv[1:]...), events: make(chan string, 16)}
-	s.cmd.Env = append(append(os.Environ(), modeVariable+"="+modeRun, "RUNNER_TEST_GRACE="+o.grace.String()), o.env...)
+	s.cmd.Env = append(os.Environ(), modeVariable+"="+modeRun, "RUNNER_TEST_GRACE="+o.grace.String(),
+		"GORACE=atexit_sleep_ms=0") // the race detector waits a second at the end of a process otherwise
+	s.cmd.Env = append(s.cmd.Env, o.env...)
 	s.cmd.SysProcAttr = o.attr
 	s.cmd.WaitDelay = time.Second // what a failed test leaves behind may hold the pipes
 	controlRead, controlWrite := pipe(t)
