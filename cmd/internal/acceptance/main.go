@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command acceptance starts clusters of real agents on loopback, does to them what
 // operators fear, and prints what it measured. It fails when a promise of safety is
 // broken: two commands at once, a late writer that is not refused, a wrong exit
