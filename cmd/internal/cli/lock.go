@@ -40,7 +40,7 @@ CMD gets standard input (also a terminal), output and signals untouched, and
                  while members that know the last one are not all there
 
 The lock is free again when CMD has ended; what CMD left running in the background is
-not waited for. When the lock is about to be lost, by this command's own clock and
+not waited for, unless a signal ended CMD: then that is ended first. When the lock is about to be lost, by this command's own clock and
 whatever its agent does, all that CMD has started is ended before somebody else can
 have the lock: SIGTERM at the deadline - 2G, SIGKILL at the deadline - G. A guard
 process does the same when lock itself is stopped or killed. Not covered: processes

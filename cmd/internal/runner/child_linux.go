@@ -15,8 +15,9 @@ import (
 
 // childEvent is a change of the command itself: it stopped, or it is over.
 type childEvent struct {
-	stopped bool
-	status  int
+	stopped  bool
+	signaled bool // a signal ended it
+	status   int
 }
 
 // child is the command, at first behind its gate, as its parent sees it: the
@@ -101,7 +102,7 @@ func (c *child) wait() {
 			c.events <- childEvent{status: ws.ExitStatus()}
 			return
 		case ws.Signaled():
-			c.events <- childEvent{status: statusSignal + int(ws.Signal())}
+			c.events <- childEvent{signaled: true, status: statusSignal + int(ws.Signal())}
 			return
 		}
 	}

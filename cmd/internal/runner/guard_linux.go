@@ -256,7 +256,11 @@ func (g *guard) onChild(event childEvent, open bool) {
 		g.tell(record{kind: tellStopped})
 	default:
 		g.exited = true
-		g.tell(record{kind: tellExited, value: uint64(event.status)})
+		r := record{kind: tellExited, value: uint64(event.status)}
+		if event.signaled {
+			r.more = 1
+		}
+		g.tell(r)
 	}
 }
 

@@ -27,7 +27,7 @@ const (
 	tellFailed                          // value: the errno with which the start failed
 	tellStopped                         // the command was stopped
 	tellEnding                          // the guard ends the command
-	tellExited                          // value: the command's exit status
+	tellExited                          // value: the command's exit status; more: 1 when a signal ended it
 )
 
 // record is one message. All have one size, far below that up to which the kernel

@@ -22,6 +22,7 @@ type run struct {
 	failure   error         // why the command was killed, or never ran, within its lease
 	stopAsked bool          // a stop was passed on to the command
 	exited    bool          // the command itself is over
+	cleared   bool          // and what it left is being ended, all within the lease
 	status    int
 }
 
@@ -60,7 +61,7 @@ func Run(cfg *Config) (Result, error) {
 	if r.failure != nil {
 		return Result{Status: r.status}, r.failure
 	}
-	return Result{Status: r.status, Lost: r.watch.ending}, nil
+	return Result{Status: r.status, Lost: r.watch.ending && !r.cleared}, nil
 }
 
 // announce tells the agent of the group.
@@ -172,10 +173,26 @@ func (r *run) onGuard(event record, open bool) {
 		r.exited = true
 		r.status = int(event.value)
 		// Only what ended by itself, within the lease, ended well.
-		if !r.watch.ending && (isClosed(r.lost) || Now() >= r.cfg.Lease.Deadline()) {
+		switch {
+		case r.watch.ending:
+		case isClosed(r.lost) || Now() >= r.cfg.Lease.Deadline():
 			r.watch.over(Now())
+		case event.more == 1:
+			r.clear()
 		}
 	case tellStarted, tellFailed, sayDeadline, sayOpen, sayEnd, saySuspended, sayResumed, sayGoodbye:
+	}
+}
+
+// clear ends what a command has left that was itself ended by a signal: it did not
+// choose to leave that in the background, and it would work on without the lock.
+func (r *run) clear() {
+	r.cleared = true
+	r.watch.ending = true
+	r.watch.killAt = min(Now()+r.cfg.Grace, r.cfg.Lease.Deadline()-r.cfg.Grace)
+	for _, s := range descendants(r.guard.group.ID, r.guard.group.Guard) {
+		_ = unix.Kill(s.pid, unix.SIGTERM)
+		_ = unix.Kill(s.pid, unix.SIGCONT)
 	}
 }
 

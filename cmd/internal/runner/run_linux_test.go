@@ -177,6 +177,26 @@ func TestBackgroundIsNotWaitedForWhenAllIsWell(t *testing.T) {
 	_ = syscall.Kill(pid, syscall.SIGKILL)
 }
 
+// A command that a signal has ended leaves nothing behind, wherever that went.
+func TestSignaledCommandLeavesNothing(t *testing.T) {
+	t.Parallel()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, subjectOptions{}, "sh", "-c", `(trap '' TERM; while :; do sleep 0.05; done) & echo $!
+`+modeVariable+`=`+modeEscape+` `+exe+` &
+while :; do sleep 0.05; done`)
+	pids := []int{s.number(), s.number()}
+	s.signal(syscall.SIGTERM)
+	s.want(143, false)
+	for _, pid := range pids {
+		if runs(pid) {
+			t.Errorf("process %d of %v still runs after the result", pid, pids)
+		}
+	}
+}
+
 func TestDeadlineMovesOn(t *testing.T) {
 	t.Parallel()
 	const lease = 1500 * time.Millisecond
