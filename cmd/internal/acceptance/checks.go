@@ -250,12 +250,14 @@ func checkStopAll(ctx context.Context, r *report, b *bench) error {
 	if err != nil {
 		return err
 	}
-	group, err := childOf(holder.cmd.Process.Pid)
+	guard, command, err := commandOf(holder.cmd.Process.Pid)
 	if err != nil {
 		return err
 	}
 	stopped := time.Now()
-	if err := errors.Join(holder.cmd.Process.Signal(syscall.SIGSTOP), c.agents[0].signal(syscall.SIGSTOP), syscall.Kill(-group, syscall.SIGSTOP)); err != nil {
+	err = errors.Join(syscall.Kill(guard, syscall.SIGSTOP), holder.cmd.Process.Signal(syscall.SIGSTOP),
+		c.agents[0].signal(syscall.SIGSTOP), syscall.Kill(-command, syscall.SIGSTOP))
+	if err != nil {
 		return err
 	}
 	if err := waitFor(ctx, bound+2*time.Second, "the waiter's command", came(journal, "waiter")); err != nil {
@@ -268,7 +270,7 @@ func checkStopAll(ctx context.Context, r *report, b *bench) error {
 	next, _ := first(entries, "waiter")
 	r.within("next holder after the stop", next.at.Sub(stopped), bound)
 	time.Sleep(max(0, 2*ttl-time.Since(stopped)))
-	if err := resumeLate(ctx, c, journal, group, holder); err != nil {
+	if err := resumeLate(ctx, c, journal, guard, command, holder); err != nil {
 		return err
 	}
 	if err := holder.wait(ctx, 10*time.Second); err != nil {
@@ -289,20 +291,21 @@ func checkStopAll(ctx context.Context, r *report, b *bench) error {
 
 // resumeLate lets a stopped command go on, and those that would end it only once it
 // has written.
-func resumeLate(ctx context.Context, c *cluster, journal string, group int, holder *lockRun) error {
+func resumeLate(ctx context.Context, c *cluster, journal string, guard, command int, holder *lockRun) error {
 	entries, err := readJournal(journal)
 	if err != nil {
 		return err
 	}
 	before := count(entries, "holder")
-	if err := syscall.Kill(-group, syscall.SIGCONT); err != nil {
+	if err := syscall.Kill(-command, syscall.SIGCONT); err != nil {
 		return err
 	}
 	err = waitFor(ctx, 5*time.Second, "a late write", func() bool {
 		entries, err := readJournal(journal)
 		return err == nil && count(entries, "holder") > before
 	})
-	return errors.Join(err, holder.cmd.Process.Signal(syscall.SIGCONT), c.agents[0].signal(syscall.SIGCONT))
+	return errors.Join(err, syscall.Kill(guard, syscall.SIGCONT), holder.cmd.Process.Signal(syscall.SIGCONT),
+		c.agents[0].signal(syscall.SIGCONT))
 }
 
 // checkKillLock kills `dmutex lock`, and in half of the runs its agent as well, while

@@ -24,7 +24,8 @@ type entry struct {
 // told to end, or after so many ticks. Every line is one write that appends, so
 // the order in the file is the order of the writes.
 func worker(journal, who string, ticks int) []string {
-	script := fmt.Sprintf(`say() { echo "$1 %s ${DMUTEX_TOKEN:-0} $(date +%%s%%N)" >>%s; }
+	// A date that is killed together with the command says nothing, so nothing is written.
+	script := fmt.Sprintf(`say() { now=$(date +%%s%%N) && echo "$1 %s ${DMUTEX_TOKEN:-0} $now" >>%s; }
 trap 'say out; exit 0' TERM
 say in
 i=0

@@ -9,8 +9,18 @@ import (
 	"strings"
 )
 
-// childOf returns the process group of a process's only child, from /proc.
-func childOf(pid int) (group int, err error) {
+// commandOf returns the guard of a running lock, and the command below it, each of
+// which leads a process group of its own.
+func commandOf(lock int) (guard, command int, err error) {
+	if guard, err = childOf(lock); err != nil {
+		return 0, 0, err
+	}
+	command, err = childOf(guard)
+	return guard, command, err
+}
+
+// childOf returns the pid of a process's only child, from /proc.
+func childOf(pid int) (child int, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 	if err != nil {
 		return 0, err
