@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // lockMessages sums the lock messages of all nodes, KeepAlives left out.
@@ -14,6 +15,29 @@ func lockMessages(nodes []*Node) uint64 {
 		sum += n.Stats().LockMessages
 	}
 	return sum
+}
+
+// startSteady starts a cluster and waits until all members vote for the tree again:
+// while they were quarantined, those that wanted a lock asked for the majority.
+func startSteady(b *testing.B, members int) []*Node {
+	b.Helper()
+	nodes := startTCP(b, members)
+	steady := func() bool {
+		for _, n := range nodes {
+			for _, m := range n.Members() {
+				if m.Vote != "tree" {
+					return false
+				}
+			}
+		}
+		return true
+	}
+	for deadline := time.Now().Add(20 * time.Second); !steady(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			b.Fatal("members do not vote for the tree 20 s after the start")
+		}
+	}
+	return nodes
 }
 
 func lockUnlock(b *testing.B, m *Mutex) {
@@ -34,7 +58,7 @@ func lockUnlock(b *testing.B, m *Mutex) {
 func BenchmarkLockUnlock(b *testing.B) {
 	for _, members := range []int{1, 3, 7, 15} {
 		b.Run(fmt.Sprintf("n=%d", members), func(b *testing.B) {
-			nodes := startTCP(b, members)
+			nodes := startSteady(b, members)
 			defer closeAll(b, nodes)
 			m := nodes[0].Mutex("bench")
 			before := lockMessages(nodes)
@@ -52,7 +76,7 @@ func BenchmarkLockUnlock(b *testing.B) {
 // BenchmarkLockUnlock64Names has 64 goroutines lock 64 names from 7 members at a
 // time: no contention for a lock, all of it for the connections.
 func BenchmarkLockUnlock64Names(b *testing.B) {
-	nodes := startTCP(b, 7)
+	nodes := startSteady(b, 7)
 	defer closeAll(b, nodes)
 	before := lockMessages(nodes)
 	var next atomic.Int32
