@@ -181,7 +181,7 @@ func (c *coder) fail(field, problem string) {
 }
 
 // library notes an error of the msgpack library.
-func (c *coder) library(field string, err error) {
+func (c *coder) encoded(field string, err error) {
 	if err != nil {
 		c.fail(field, err.Error())
 	}
@@ -190,7 +190,7 @@ func (c *coder) library(field string, err error) {
 // array writes the header of an array of n fields.
 func (c *coder) array(n int) {
 	if c.err == nil {
-		c.library("length", c.enc.EncodeArrayLen(n))
+		c.encoded("length", c.enc.EncodeArrayLen(n))
 	}
 }
 
@@ -210,12 +210,12 @@ func num[T integer](c *coder, field string, v *T, lowest, highest uint64) {
 			c.outOfRange(field, fmt.Sprint(*v), lowest, highest)
 			return
 		}
-		c.library(field, c.enc.EncodeUint(n))
+		c.encoded(field, c.enc.EncodeUint(n))
 		return
 	}
 	n, err := c.dec.DecodeUint64()
 	if err != nil {
-		c.library(field, err)
+		c.encoded(field, err)
 		return
 	}
 	if n < lowest || n > highest {
@@ -235,11 +235,11 @@ func (c *coder) flag(field string, v *bool) {
 		return
 	}
 	if c.enc != nil {
-		c.library(field, c.enc.EncodeBool(*v))
+		c.encoded(field, c.enc.EncodeBool(*v))
 		return
 	}
 	b, err := c.dec.DecodeBool()
-	c.library(field, err)
+	c.encoded(field, err)
 	*v = b
 }
 
@@ -253,12 +253,12 @@ func (c *coder) text(field string, v *string, minLen, maxLen int) {
 			c.fail(field, problem)
 			return
 		}
-		c.library(field, c.enc.EncodeString(*v))
+		c.encoded(field, c.enc.EncodeString(*v))
 		return
 	}
 	n, err := c.dec.DecodeBytesLen()
 	if err != nil {
-		c.library(field, err)
+		c.encoded(field, err)
 		return
 	}
 	// The payload is at hand, so the text is cut out of it instead of being
@@ -270,7 +270,7 @@ func (c *coder) text(field string, v *string, minLen, maxLen int) {
 	}
 	b := c.payload[start : start+n]
 	if _, err := c.in.r.Seek(int64(n), io.SeekCurrent); err != nil {
-		c.library(field, err)
+		c.encoded(field, err)
 		return
 	}
 	if problem := checkText(b, minLen, maxLen); problem != "" {
