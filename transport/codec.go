@@ -180,7 +180,7 @@ func (c *coder) fail(field, problem string) {
 	c.err = fmt.Errorf("%w: %s %s", kind, field, problem)
 }
 
-// library notes an error of the msgpack library.
+// encoded notes an error of the msgpack library.
 func (c *coder) encoded(field string, err error) {
 	if err != nil {
 		c.fail(field, err.Error())
