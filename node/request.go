@@ -29,8 +29,8 @@ func (n *Node) workWaiting(r *request) {
 			n.choose(r, up)
 		}
 		n.askMissing(r, n.tm.repeat)
-		if until := n.deadline(r).until(); until > n.now { // R19, R34
-			if n.deadline(r).tree > n.now {
+		if limits := n.deadline(r); limits.until() > n.now { // R19, R34
+			if limits.tree > n.now {
 				n.fired(19)
 			} else {
 				n.fired(34)

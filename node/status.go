@@ -66,11 +66,7 @@ func (n *Node) Status(now Instant) Status {
 	if s.Quarantined {
 		s.QuarantineLeft = n.started.Add(n.tm.quarantine).Sub(n.now)
 	}
-	up := n.upSet()
-	s.Enough = up.Len() >= n.majority
-	if n.cfg.TreeOnly {
-		s.Enough = n.treeUp(up)
-	}
+	s.Enough = n.enoughForAll(n.upSet())
 	for i := range n.peers {
 		p := &n.peers[i]
 		status := PeerStatus{
@@ -85,14 +81,15 @@ func (n *Node) Status(now Instant) Status {
 	return s
 }
 
-// treeUp reports whether the members that are up contain a quorum of every
-// rotation of the tree.
-func (n *Node) treeUp(up quorum.Set) bool {
-	if n.cfg.NoRotation {
-		return n.tree("").Contains(up)
+// enoughForAll reports whether these members suffice for every lock, whichever its
+// rotation. Without TreeOnly all rotations are alike in that.
+func (n *Node) enoughForAll(up quorum.Set) bool {
+	rotations := len(n.members)
+	if n.cfg.NoRotation || !n.cfg.TreeOnly {
+		rotations = 1
 	}
-	for rotation := range n.members {
-		if !n.rotated(rotation).Contains(up) {
+	for rotation := range rotations {
+		if !n.enough(n.rotated(rotation), up) {
 			return false
 		}
 	}
