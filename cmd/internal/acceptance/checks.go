@@ -108,50 +108,67 @@ func checkStatus(ctx context.Context, r *report, b *bench) error {
 	return nil
 }
 
-// holderAndWaiter has a holder at the first agent and a waiter at the last.
-func holderAndWaiter(ctx context.Context, c *cluster, journal string, ticks int) (holder, waiter *lockRun, err error) {
-	holder, err = c.lock(c.agents[0], append([]string{"job"}, worker(journal, "holder", 100_000)...)...)
+// contest is a cluster of seven in which a command at the first agent holds a lock,
+// and one at the last agent waits for it.
+type contest struct {
+	*cluster
+	journal        string
+	holder, waiter *lockRun
+}
+
+// startContest starts one; the waiter's command takes so many ticks. The caller
+// closes it.
+func startContest(ctx context.Context, b *bench, ticks int) (*contest, error) {
+	c, err := newCluster(ctx, b, 7)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if err := waitFor(ctx, 10*time.Second, "the holder's command", came(journal, "holder")); err != nil {
-		return nil, nil, fmt.Errorf("%w: %s", err, holder.stderr.String())
+	s := &contest{cluster: c, journal: b.file()}
+	if err := s.begin(ctx, ticks); err != nil {
+		c.close()
+		return nil, err
 	}
-	waiter, err = c.lock(c.agents[len(c.agents)-1], append([]string{"job"}, worker(journal, "waiter", ticks)...)...)
+	return s, nil
+}
+
+func (s *contest) begin(ctx context.Context, ticks int) (err error) {
+	s.holder, err = s.lock(s.agents[0], append([]string{"job"}, worker(s.journal, "holder", 100_000)...)...)
 	if err != nil {
-		return nil, nil, err
+		return err
+	}
+	if err := waitFor(ctx, 10*time.Second, "the holder's command", came(s.journal, "holder")); err != nil {
+		return fmt.Errorf("%w: %s", err, s.holder.stderr.String())
+	}
+	s.waiter, err = s.lock(s.agents[len(s.agents)-1], append([]string{"job"}, worker(s.journal, "waiter", ticks)...)...)
+	if err != nil {
+		return err
 	}
 	time.Sleep(2 * time.Second) // the hold is an ordinary one by now
-	return holder, waiter, nil
+	return nil
 }
 
 func checkKillHolder(ctx context.Context, r *report, b *bench) error {
-	c, err := newCluster(ctx, b, 7)
+	s, err := startContest(ctx, b, 20)
 	if err != nil {
 		return err
 	}
-	defer c.close()
-	journal := b.file()
-	holder, waiter, err := holderAndWaiter(ctx, c, journal, 20)
-	if err != nil {
-		return err
-	}
+	defer s.close()
 	killed := time.Now()
-	if err := c.agents[0].kill(); err != nil {
+	if err := s.agents[0].kill(); err != nil {
 		return err
 	}
-	return handedOver(ctx, r, journal, holder, waiter, killed)
+	return handedOver(ctx, r, s, killed)
 }
 
 // handedOver checks that the holder's command was ended, with status 70, before the
 // waiter's began, and that this one began in time.
-func handedOver(ctx context.Context, r *report, journal string, holder, waiter *lockRun, since time.Time) error {
-	for _, run := range []*lockRun{holder, waiter} {
+func handedOver(ctx context.Context, r *report, s *contest, since time.Time) error {
+	for _, run := range []*lockRun{s.holder, s.waiter} {
 		if err := run.wait(ctx, 4*ttl+5*time.Second); err != nil {
 			return err
 		}
 	}
-	entries, err := readJournal(journal)
+	entries, err := readJournal(s.journal)
 	if err != nil {
 		return err
 	}
@@ -160,32 +177,27 @@ func handedOver(ctx context.Context, r *report, journal string, holder, waiter *
 	if !ok {
 		return errors.New("the waiter never had the lock")
 	}
-	r.expect(holder.status == 70, "exit of the holder's lock: %d, want 70", holder.status)
+	r.expect(s.holder.status == 70, "exit of the holder's lock: %d, want 70", s.holder.status)
 	r.expect(overlaps(entries) == 0, "last line of the holder's command %.3f s before the waiter's first", next.at.Sub(end.at).Seconds())
-	r.expect(holder.ended.Before(next.at), "the holder's lock ended %.3f s before the waiter had it", next.at.Sub(holder.ended).Seconds())
+	r.expect(s.holder.ended.Before(next.at), "the holder's lock ended %.3f s before the waiter had it", next.at.Sub(s.holder.ended).Seconds())
 	r.expect(next.token > end.token, "tokens rise: %d, then %d", end.token, next.token)
 	r.within("next holder after the fault", next.at.Sub(since), bound)
 	return nil
 }
 
 func checkKillTwo(ctx context.Context, r *report, b *bench) error {
-	c, err := newCluster(ctx, b, 7)
+	s, err := startContest(ctx, b, 20)
 	if err != nil {
 		return err
 	}
-	defer c.close()
-	journal := b.file()
-	holder, waiter, err := holderAndWaiter(ctx, c, journal, 20)
-	if err != nil {
-		return err
-	}
+	defer s.close()
 	killed := time.Now()
-	if err := errors.Join(c.agents[3].kill(), c.agents[1].kill()); err != nil { // n4 is the root without rotation
+	if err := errors.Join(s.agents[3].kill(), s.agents[1].kill()); err != nil { // n4 is the root without rotation
 		return err
 	}
 	for i := range 5 {
 		begin := time.Now()
-		run, err := c.lock(c.agents[2+i%2*2], fmt.Sprintf("new-%d", i), "--", "true")
+		run, err := s.lock(s.agents[2+i%2*2], fmt.Sprintf("new-%d", i), "--", "true")
 		if err != nil {
 			return err
 		}
@@ -197,102 +209,92 @@ func checkKillTwo(ctx context.Context, r *report, b *bench) error {
 	}
 	time.Sleep(max(0, 2*ttl-time.Since(killed)))
 	select {
-	case <-holder.done:
-		r.fail("the hold ended with %d: %s", holder.status, holder.stderr.String())
+	case <-s.holder.done:
+		r.fail("the hold ended with %d: %s", s.holder.status, s.holder.stderr.String())
 	default:
 		r.say("ok   the held lock is still held %.1f s after", time.Since(killed).Seconds())
 	}
 	released := time.Now()
-	if err := holder.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := s.holder.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
-	if err := errors.Join(holder.wait(ctx, 10*time.Second), waiter.wait(ctx, 10*time.Second)); err != nil {
+	if err := errors.Join(s.holder.wait(ctx, 10*time.Second), s.waiter.wait(ctx, 10*time.Second)); err != nil {
 		return err
 	}
-	entries, err := readJournal(journal)
+	entries, err := readJournal(s.journal)
 	if err != nil {
 		return err
 	}
 	next, ok := first(entries, "waiter")
-	r.expect(ok && waiter.status == 0 && overlaps(entries) == 0, "the waiter had it after the holder, exit %d, overlaps %d",
-		waiter.status, overlaps(entries))
+	r.expect(ok && s.waiter.status == 0 && overlaps(entries) == 0, "the waiter had it after the holder, exit %d, overlaps %d",
+		s.waiter.status, overlaps(entries))
 	r.within("waiter after the release", next.at.Sub(released), 2*time.Second)
 	return nil
 }
 
 func checkStopAgent(ctx context.Context, r *report, b *bench) error {
-	c, err := newCluster(ctx, b, 7)
+	s, err := startContest(ctx, b, 20)
 	if err != nil {
 		return err
 	}
-	defer c.close()
-	journal := b.file()
-	holder, waiter, err := holderAndWaiter(ctx, c, journal, 20)
-	if err != nil {
-		return err
-	}
+	defer s.close()
 	stopped := time.Now()
-	if err := c.agents[0].signal(syscall.SIGSTOP); err != nil {
+	if err := s.agents[0].signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	time.AfterFunc(2*ttl, func() { _ = c.agents[0].signal(syscall.SIGCONT) })
-	return handedOver(ctx, r, journal, holder, waiter, stopped)
+	time.AfterFunc(2*ttl, func() { _ = s.agents[0].signal(syscall.SIGCONT) })
+	return handedOver(ctx, r, s, stopped)
 }
 
 func checkStopAll(ctx context.Context, r *report, b *bench) error {
-	c, err := newCluster(ctx, b, 7)
+	s, err := startContest(ctx, b, 400)
 	if err != nil {
 		return err
 	}
-	defer c.close()
-	journal := b.file()
-	holder, waiter, err := holderAndWaiter(ctx, c, journal, 400)
-	if err != nil {
-		return err
-	}
-	guard, command, err := commandOf(holder.cmd.Process.Pid)
+	defer s.close()
+	guard, command, err := commandOf(s.holder.cmd.Process.Pid)
 	if err != nil {
 		return err
 	}
 	stopped := time.Now()
-	err = errors.Join(syscall.Kill(guard, syscall.SIGSTOP), holder.cmd.Process.Signal(syscall.SIGSTOP),
-		c.agents[0].signal(syscall.SIGSTOP), syscall.Kill(-command, syscall.SIGSTOP))
+	err = errors.Join(syscall.Kill(guard, syscall.SIGSTOP), s.holder.cmd.Process.Signal(syscall.SIGSTOP),
+		s.agents[0].signal(syscall.SIGSTOP), syscall.Kill(-command, syscall.SIGSTOP))
 	if err != nil {
 		return err
 	}
-	if err := waitFor(ctx, bound+2*time.Second, "the waiter's command", came(journal, "waiter")); err != nil {
+	if err := waitFor(ctx, bound+2*time.Second, "the waiter's command", came(s.journal, "waiter")); err != nil {
 		return err
 	}
-	entries, err := readJournal(journal)
+	entries, err := readJournal(s.journal)
 	if err != nil {
 		return err
 	}
 	next, _ := first(entries, "waiter")
 	r.within("next holder after the stop", next.at.Sub(stopped), bound)
 	time.Sleep(max(0, 2*ttl-time.Since(stopped)))
-	if err := resumeLate(ctx, c, journal, guard, command, holder); err != nil {
+	if err := resumeLate(ctx, s, guard, command); err != nil {
 		return err
 	}
-	if err := holder.wait(ctx, 10*time.Second); err != nil {
+	if err := s.holder.wait(ctx, 10*time.Second); err != nil {
 		return err
 	}
-	if err := waiter.wait(ctx, 20*time.Second); err != nil {
+	if err := s.waiter.wait(ctx, 20*time.Second); err != nil {
 		return err
 	}
-	if entries, err = readJournal(journal); err != nil {
+	if entries, err = readJournal(s.journal); err != nil {
 		return err
 	}
 	turnedAway, accepted := refused(entries, "holder")
-	r.expect(holder.status == 70, "exit of the late lock: %d, want 70", holder.status)
+	r.expect(s.holder.status == 70, "exit of the late lock: %d, want 70", s.holder.status)
 	r.expect(turnedAway > 0 && accepted == 0, "late writes: %d refused by the token, %d accepted", turnedAway, accepted)
-	r.expect(waiter.status == 0, "exit of the waiter's lock: %d, want 0", waiter.status)
+	r.expect(s.waiter.status == 0, "exit of the waiter's lock: %d, want 0", s.waiter.status)
 	return nil
 }
 
 // resumeLate lets a stopped command go on, and those that would end it only once it
 // has written.
-func resumeLate(ctx context.Context, c *cluster, journal string, guard, command int, holder *lockRun) error {
-	entries, err := readJournal(journal)
+func resumeLate(ctx context.Context, s *contest, guard, command int) error {
+	entries, err := readJournal(s.journal)
 	if err != nil {
 		return err
 	}
@@ -301,11 +303,11 @@ func resumeLate(ctx context.Context, c *cluster, journal string, guard, command 
 		return err
 	}
 	err = waitFor(ctx, 5*time.Second, "a late write", func() bool {
-		entries, err := readJournal(journal)
+		entries, err := readJournal(s.journal)
 		return err == nil && count(entries, "holder") > before
 	})
-	return errors.Join(err, syscall.Kill(guard, syscall.SIGCONT), holder.cmd.Process.Signal(syscall.SIGCONT),
-		c.agents[0].signal(syscall.SIGCONT))
+	return errors.Join(err, syscall.Kill(guard, syscall.SIGCONT), s.holder.cmd.Process.Signal(syscall.SIGCONT),
+		s.agents[0].signal(syscall.SIGCONT))
 }
 
 // checkKillLock kills `dmutex lock`, and in half of the runs its agent as well, while
